@@ -10,6 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from greetings import speaker, whole
+from snowmelt.core.errors import MessageError
 from snowmelt.core.instant import milliseconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Answer, Call
@@ -152,6 +153,23 @@ class Stranger:
     async def is_served(self, body: bytes = b"still there?") -> None:
         self.say(Call(1, Echo(body)))
         assert await self.answer() == Answer(1, Echoed(body))
+
+
+def reads(request: Any) -> bool:
+    """Whether it is a call at all: what is beyond the bounds of its type is none."""
+    try:
+        MessageDecoder.for_callers().decode(encode(Call(1, request)))
+    except (MessageError, OverflowError):
+        return False
+    return True
+
+
+async def cut_off(address: Address, request: Any) -> None:
+    """Whoever says what does not read is told so, and is connected no more."""
+    async with await Stranger.dial(address) as other:
+        await other.greet("c-absurd")
+        other.say(Call(1, request))
+        assert (await other.goodbye()).error == "MessageError"
 
 
 async def until(done: Callable[[], Any]) -> None:

@@ -31,7 +31,7 @@ MEMBER = Member(N1, HERE, 2**63 - 1, 1)
 VIEW = View(2**62, 3, N1, (MEMBER, Member(N2, Address("::1", 1), 5, 6)))
 TO_NODES = [
     Call(1, echo.Echo(b"\0\xff")),
-    Call(2**63, echo.Remember("ä name", bytes(1000))),
+    Call(2**63 - 1, echo.Remember("ä name", bytes(1000))),
     Call(0, echo.Recall("")),
     Call(3, words.GetStatus()),
     Call(4, words.Forget(N2)),
@@ -82,7 +82,7 @@ TO_CLIENTS = [
     Answer(
         10, calls.Located((calls.Span(0, 3, "n1/1/1", 7, (calls.NodeAddress(N1, HERE),)),), 2, 9)
     ),
-    Answer(11, calls.Groups((calls.GroupStatus("g", 1, 2, 3, 2**63),))),
+    Answer(11, calls.Groups((calls.GroupStatus("g", 1, 2, 3, 2**63 - 1),))),
 ]
 STR = b"\xdb\xff\xff\xff\xff"  # a string of four billion bytes, and nothing after it
 

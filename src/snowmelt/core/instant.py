@@ -4,10 +4,14 @@ An `Instant` is a reading of one node's own steady clock. It means nothing on an
 nothing after a restart, so it is never sent and never stored; a `Duration` may be both.
 """
 
-from typing import Final, NewType
+from typing import Annotated, Final, NewType
+
+import msgspec
 
 Instant = NewType("Instant", int)
 Duration = NewType("Duration", int)
+Length = Annotated[Duration, msgspec.Meta(ge=0, le=1 << 62)]
+"""One that comes from outside."""
 
 MICROSECOND: Final = Duration(1_000)
 MILLISECOND: Final = Duration(1_000_000)

@@ -2,13 +2,16 @@
 
 import re
 from functools import lru_cache
-from typing import Final, NewType
+from typing import Annotated, Final, NewType
 
 import msgspec
 
+from snowmelt.core.ahead import Label, Port, Whole
 from snowmelt.core.errors import BadOption
 
 NodeId = NewType("NodeId", str)
+NodeName = Annotated[NodeId, msgspec.Meta(max_length=320)]
+"""As it comes in a message: a node's id, or where it listens (`contact`)."""
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ADDRESS: Final = re.compile(
@@ -25,8 +28,8 @@ class OperationId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=F
     OperationId(client='c-1', number=7)
     """
 
-    client: NodeId
-    number: int
+    client: NodeName
+    number: Whole
 
 
 def node_id(text: str) -> NodeId:
@@ -83,8 +86,8 @@ class Address(msgspec.Struct, frozen=True, order=True):
     '[::1]:4410'
     """
 
-    host: str
-    port: int
+    host: Label
+    port: Port
 
     @classmethod
     def parse(cls, text: str, option: str = "address") -> "Address":

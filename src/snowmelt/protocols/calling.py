@@ -42,8 +42,9 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from snowmelt.core.ahead import Label, Text, Whole
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.names import Address, NodeId, OperationId, contact
+from snowmelt.core.names import Address, NodeId, NodeName, OperationId, contact
 from snowmelt.core.node import (
     Announced,
     Effect,
@@ -83,21 +84,21 @@ LOCAL: Final = ("Unavailable", "DiskFull")
 class Call(msgspec.Struct, Generic[B_co], frozen=True, tag="call", array_like=True, gc=False):
     """A client asks. The client is whoever the message comes from."""
 
-    number: int
+    number: Whole
     body: B_co
 
 
 class Answer(msgspec.Struct, Generic[B_co], frozen=True, tag="answer", array_like=True, gc=False):
     """A node answers the call of this number."""
 
-    number: int
+    number: Whole
     body: B_co
 
 
 class Elsewhere(msgspec.Struct, frozen=True, tag="elsewhere", array_like=True):
     """In an answer's body: this node can't answer, that one can."""
 
-    node: NodeId
+    node: NodeName
     address: Address
 
 
@@ -108,8 +109,8 @@ class AskAnother(msgspec.Struct, frozen=True, tag="ask-another", array_like=True
 class Declined(msgspec.Struct, frozen=True, tag="declined", array_like=True):
     """In an answer's body: it did not happen. `error` is a name from `core.errors`."""
 
-    error: str
-    text: str
+    error: Label
+    text: Text
 
 
 class Gone(msgspec.Struct, frozen=True):

@@ -111,11 +111,11 @@ class Door:
     def _asked(self, line: LoopConnection, call: Call[Any]) -> Any:
         """What is to be done of a call whose name is not all there is to ask about; or None."""
         user, body = line.user, call.body
-        kind = type(body)
+        kind: type = type(body)
         if kind in _FREE:
             return body
         rule = RULES[kind]
-        if kind in _SIMPLE and all([_may(user, kind, one) for one in rule.named(body)]):
+        if kind in _SIMPLE and all(_may(user, kind, one) for one in rule.named(body)):
             return body
         wrong = refusal(user, body)
         if wrong:

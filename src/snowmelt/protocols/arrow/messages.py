@@ -4,7 +4,8 @@ from typing import Final, get_args
 
 import msgspec
 
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.ahead import Whole
+from snowmelt.core.names import NodeId, NodeName, OperationId
 
 NUMBERS: Final = 2**32
 """Observers are numbered modulo this: far more than a link can hold at a time."""
@@ -13,7 +14,7 @@ NUMBERS: Final = 2**32
 class OrderPlace(msgspec.Struct, frozen=True, array_like=True):
     """A place in the order: whose node asked for it, and under which name."""
 
-    node: NodeId
+    node: NodeName
     name: OperationId
     filler: bool = False
     """Whether healing made it, so that it stands for no request; its name is its node's count."""
@@ -31,13 +32,13 @@ class Find(msgspec.Struct, frozen=True, tag="arrow.find", array_like=True):
 class Observer(msgspec.Struct, frozen=True, tag="arrow.observer", array_like=True):
     """Asks the child whether it points across; it comes behind all finds sent before."""
 
-    number: int
+    number: Whole
 
 
 class Observed(msgspec.Struct, frozen=True, tag="arrow.observed", array_like=True):
     """The child's answer to the observer of this number."""
 
-    number: int
+    number: Whole
     points: bool
     """Whether the child's arrow was on the edge when the observer passed."""
 
@@ -45,8 +46,8 @@ class Observed(msgspec.Struct, frozen=True, tag="arrow.observed", array_like=Tru
 class Claim(msgspec.Struct, frozen=True, tag="arrow.claim", array_like=True):
     """How far a node believes to be from the root, and through whom."""
 
-    distance: int
-    parent: NodeId | None
+    distance: Whole
+    parent: NodeName | None
     """None at the root, and with a node that knows no way to it."""
 
 

@@ -4,8 +4,9 @@ from typing import Annotated, Final, get_args
 
 import msgspec
 
-from snowmelt.core.instant import Duration, seconds
-from snowmelt.core.names import Address, NodeId
+from snowmelt.core.ahead import MANY, Blob, Label, Unsigned, Whole
+from snowmelt.core.instant import Length, seconds
+from snowmelt.core.names import Address, NodeName
 from snowmelt.core.users import Patterns
 
 POLL: Final = seconds(2)
@@ -18,10 +19,10 @@ KNOWN: Final = seconds(0.5)
 class Acquire(msgspec.Struct, frozen=True, tag="baton.acquire", array_like=True):
     """I want the baton. The same ticket again is the same want, and keeps its place."""
 
-    name: str
-    ticket: int
+    name: Label
+    ticket: Whole
     """Drawn by the client, 63 bits: it names this want, and the hold that comes of it, for ever."""
-    wait: Duration
+    wait: Length
     """How long to wait before `Queued`; `POLL` at most. 0 is until the baton is known to be taken,
     and `KNOWN` at most."""
 
@@ -29,21 +30,21 @@ class Acquire(msgspec.Struct, frozen=True, tag="baton.acquire", array_like=True)
 class HeldAt(msgspec.Struct, frozen=True, array_like=True):
     """The node at which a baton is held: only it can keep, save or pass it."""
 
-    node: NodeId
-    life: int
+    node: NodeName
+    life: Unsigned
     address: Address
 
 
 class Granted(msgspec.Struct, frozen=True, tag="baton.granted", array_like=True):
     """It is yours, for the time of the lease from when you last asked; renew it before."""
 
-    fence: int
+    fence: Unsigned
     """Larger than that of any grant of this baton before."""
-    made: int
+    made: Unsigned
     """The fence with which the baton itself was made: another than the last holder's when it had
     been lost and made again."""
-    value: bytes
-    lease: Duration
+    value: Blob
+    lease: Length
     where: HeldAt
 
 
@@ -54,24 +55,24 @@ class Queued(msgspec.Struct, frozen=True, tag="baton.queued", array_like=True):
 class Renew(msgspec.Struct, frozen=True, tag="baton.keep", array_like=True):
     """I work on, renew my lease. `Declined("BatonLost")` when it is no longer mine."""
 
-    name: str
-    ticket: int
-    fence: int
+    name: Label
+    ticket: Whole
+    fence: Unsigned
     where: HeldAt
 
 
 class Renewed(msgspec.Struct, frozen=True, tag="baton.kept", array_like=True):
     """For the time of the lease, from when you asked."""
 
-    lease: Duration
+    lease: Length
 
 
 class Holding(msgspec.Struct, frozen=True, array_like=True):
     """One of many holds of one client at one node."""
 
-    name: str
-    ticket: int
-    fence: int
+    name: Label
+    ticket: Whole
+    fence: Unsigned
 
 
 class RenewMany(msgspec.Struct, frozen=True, tag="baton.keep_many", array_like=True):
@@ -84,20 +85,20 @@ class RenewMany(msgspec.Struct, frozen=True, tag="baton.keep_many", array_like=T
 class RenewedMany(msgspec.Struct, frozen=True, tag="baton.kept_many", array_like=True):
     """For the time of the lease, from when you asked; but those are lost."""
 
-    lease: Duration
-    lost: tuple[tuple[int, str], ...] = ()
+    lease: Length
+    lost: Annotated[tuple[tuple[Whole, Label], ...], MANY] = ()
     """Which of them, by its place among those that were named, and why."""
 
 
 class SaveValue(msgspec.Struct, frozen=True, tag="baton.save", array_like=True):
     """Keep this value on the root's disk, or in etcd, whatever happens to me; I hold on."""
 
-    name: str
-    ticket: int
-    fence: int
+    name: Label
+    ticket: Whole
+    fence: Unsigned
     where: HeldAt
-    value: bytes
-    number: int = 0
+    value: Blob
+    number: Whole = 0
     """The how-manieth of this hold it is: an older one that comes late is void. 0 says nothing."""
 
 
@@ -111,11 +112,11 @@ class Release(msgspec.Struct, frozen=True, tag="baton.release", array_like=True)
     It also ends a want that was not yet granted: then `fence` is 0, and `where` does not matter.
     """
 
-    name: str
-    ticket: int
-    fence: int
+    name: Label
+    ticket: Whole
+    fence: Unsigned
     where: HeldAt | None
-    value: bytes | None
+    value: Blob | None
 
 
 class Released(msgspec.Struct, frozen=True, tag="baton.released", array_like=True):
@@ -125,28 +126,28 @@ class Released(msgspec.Struct, frozen=True, tag="baton.released", array_like=Tru
 class GetBaton(msgspec.Struct, frozen=True, tag="baton.get", array_like=True):
     """How this node sees the baton."""
 
-    name: str
+    name: Label
 
 
 class BatonStatus(msgspec.Struct, frozen=True, tag="baton.status", array_like=True):
     """One node's part of it; nobody sees the whole."""
 
-    name: str
-    node: NodeId
-    state: str
+    name: Label
+    node: NodeName
+    state: Label
     """"held", "idle", "moving" when it is here; "elsewhere" when it is not."""
-    fence: int
+    fence: Unsigned
     """The largest fence that was seen here."""
-    waiting: int
+    waiting: Whole
     """How many of this node's clients wait."""
-    points_at: NodeId
+    points_at: NodeName
     """Where the end of the queue lies."""
 
 
 class ListBatons(msgspec.Struct, frozen=True, tag="baton.list", array_like=True):
     """Which batons this node knows of, after this name."""
 
-    after: str = ""
+    after: Label = ""
     only: Patterns = ()
     """Only those that fit one of these; the door says which the user may see. Without: all."""
 
@@ -154,7 +155,7 @@ class ListBatons(msgspec.Struct, frozen=True, tag="baton.list", array_like=True)
 class BatonNames(msgspec.Struct, frozen=True, tag="baton.names", array_like=True):
     """A thousand at most, in order."""
 
-    names: tuple[str, ...]
+    names: Annotated[tuple[Label, ...], MANY]
 
 
 class LookAtBatons(msgspec.Struct, frozen=True, tag="baton.look", array_like=True):
@@ -168,13 +169,13 @@ class LookAtBatons(msgspec.Struct, frozen=True, tag="baton.look", array_like=Tru
 class BatonLooks(msgspec.Struct, frozen=True, tag="baton.looks", array_like=True):
     """A thousand at most, in the order of their names."""
 
-    statuses: tuple[BatonStatus, ...]
+    statuses: Annotated[tuple[BatonStatus, ...], MANY]
 
 
 class ResetBaton(msgspec.Struct, frozen=True, tag="baton.reset", array_like=True):
     """The value of this baton, which can't be read on the root's disk, is given up."""
 
-    name: str
+    name: Label
 
 
 class BatonReset(msgspec.Struct, frozen=True, tag="baton.was-reset", array_like=True):

@@ -5,7 +5,8 @@ from typing import Final, get_args
 
 import msgspec
 
-from snowmelt.core.names import NodeId
+from snowmelt.core.ahead import Blob, Label, Text, Unsigned
+from snowmelt.core.names import NodeName
 from snowmelt.protocols.arrow.messages import Find, Observed, Observer, OrderPlace
 from snowmelt.protocols.baton.calls import REQUESTS
 
@@ -17,13 +18,13 @@ class Unwatched(msgspec.Struct, frozen=True, tag="arrow.unwatched", array_like=T
 class OfBaton(msgspec.Struct, frozen=True, array_like=True):
     """About one baton."""
 
-    name: str
+    name: Label
 
 
 class OfFence(OfBaton, frozen=True, array_like=True):
     """About one hold of it."""
 
-    fence: int
+    fence: Unsigned
 
 
 class OfBefore(OfBaton, frozen=True, array_like=True):
@@ -36,9 +37,9 @@ class OfBefore(OfBaton, frozen=True, array_like=True):
 class Along(OfBaton, frozen=True, tag="baton.along", array_like=True):
     """A word of the arrow protocol, for one name, along an edge of the tree (rule 3)."""
 
-    life: int
+    life: Unsigned
     """The sender's, as the view has it."""
-    number: int
+    number: Unsigned
     """It grows with every word to the same node, so that none is taken twice or out of order."""
     message: Find | Observer | Observed | Unwatched
 
@@ -61,27 +62,27 @@ class Apart(OfBefore, frozen=True, tag="baton.apart", array_like=True):
 class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
     """How new a value is: the fence of the hold that gave it, and how many that hold had given."""
 
-    fence: int = 0
-    count: int = 0
+    fence: Unsigned = 0
+    count: Unsigned = 0
 
 
 class CensusRound(msgspec.Struct, frozen=True, order=True, array_like=True):
     """One round of questions: the view in which all are asked, and the root's count."""
 
-    epoch: int = 0
-    number: int = 0
+    epoch: Unsigned = 0
+    number: Unsigned = 0
 
 
 class Pass(OfBaton, frozen=True, tag="baton.pass", array_like=True):
     """The baton itself, for this place; sent again until `Arrived` (rule 8)."""
 
-    by: NodeId
-    life: int
+    by: NodeName
+    life: Unsigned
     """The receiver's, as the sender's view has it: no later one takes it."""
     place: OrderPlace
-    fence: int
-    made: int
-    value: bytes
+    fence: Unsigned
+    made: Unsigned
+    value: Blob
     version: Version
     census: CensusRound
     """The last that the sender had answered; whoever answered a later one lets it fall."""
@@ -119,7 +120,7 @@ class CensusReply(OfBaton, frozen=True, tag="baton.told", array_like=True):
 
     census: CensusRound
     standing: BatonState
-    fence: int
+    fence: Unsigned
     """Of the baton that is here, or the largest that was."""
     version: Version
     """Of the newest value that is known here."""
@@ -144,7 +145,7 @@ class Yield(OfBaton, frozen=True, tag="baton.yield", array_like=True):
 class Quiet(OfBaton, frozen=True, tag="baton.quiet", array_like=True):
     """To the root: nothing has happened to this name here for long (rule 15)."""
 
-    fence: int
+    fence: Unsigned
     """The largest that was here."""
 
 
@@ -156,27 +157,27 @@ class Backup(OfBaton, frozen=True, tag="baton.backup", array_like=True):
     """To the root: keep this value, if it is the newest."""
 
     version: Version
-    value: bytes
-    number: int = 0
+    value: Blob
+    number: Unsigned = 0
     """Which `Stored` is asked for; 0 for none."""
     behind: bool = False
     """Whether nobody waits for it: it may go to etcd a little later (rule 20)."""
-    epoch: int = 0
+    epoch: Unsigned = 0
     """The sender's view."""
 
 
 class Stored(OfBaton, frozen=True, tag="baton.stored", array_like=True):
     """The root keeps it; or it does not, by an error of `core.errors`, and why."""
 
-    number: int
-    error: str = ""
-    text: str = ""
+    number: Unsigned
+    error: Label = ""
+    text: Text = ""
 
 
 class Spoiled(OfBaton, frozen=True, tag="baton.spoiled", array_like=True):
     """From the root: the baton is lost, and its value can't be read; who waits is to be told."""
 
-    text: str
+    text: Text
 
 
 class Forgo(OfBaton, frozen=True, tag="baton.forgo", array_like=True):
@@ -190,7 +191,7 @@ class Reached(OfFence, frozen=True, tag="baton.reached", array_like=True):
 class Reserved(OfBaton, frozen=True, tag="baton.reserved", array_like=True):
     """From the root: batons may be handed on in this term, and in those before it (rule 18)."""
 
-    term: int
+    term: Unsigned
 
 
 # --- between the machines of one node -------------------------------------------------------------

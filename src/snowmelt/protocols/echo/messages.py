@@ -4,43 +4,45 @@ from typing import Final, get_args
 
 import msgspec
 
+from snowmelt.core.ahead import Blob, Label
+
 
 class Echo(msgspec.Struct, frozen=True, tag="echo.echo", array_like=True):
     """Asks for the same bytes again."""
 
-    body: bytes
+    body: Blob
 
 
 class Echoed(msgspec.Struct, frozen=True, tag="echo.echoed", array_like=True):
     """The same bytes."""
 
-    body: bytes
+    body: Blob
 
 
 class Remember(msgspec.Struct, frozen=True, tag="echo.remember", array_like=True):
     """Asks that a body be kept under a name, for good."""
 
-    name: str
-    body: bytes
+    name: Label
+    body: Blob
 
 
 class Remembered(msgspec.Struct, frozen=True, tag="echo.remembered", array_like=True):
     """It is on the disk, flushed."""
 
-    name: str
+    name: Label
 
 
 class Recall(msgspec.Struct, frozen=True, tag="echo.recall", array_like=True):
     """Asks for what was kept under a name."""
 
-    name: str
+    name: Label
 
 
 class Recalled(msgspec.Struct, frozen=True, tag="echo.recalled", array_like=True):
     """What was kept. `body` is None when nothing was, or when `damaged` says it was and is lost."""
 
-    name: str
-    body: bytes | None
+    name: Label
+    body: Blob | None
     damaged: bool = False
 
 

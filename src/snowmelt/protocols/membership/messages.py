@@ -1,12 +1,12 @@
 """What nodes say about membership: requests imperative, replies past; see the package's rules."""
 
-from typing import Final, get_args
+from typing import Annotated, Final, get_args
 
 import msgspec
 
-from snowmelt.core.ahead import Count, Whole
+from snowmelt.core.ahead import MANY, Count, Label, Text, Whole
 from snowmelt.core.instant import Duration, seconds
-from snowmelt.core.names import Address, NodeId
+from snowmelt.core.names import Address, NodeName
 from snowmelt.protocols.membership.view import Epoch, Length, Member, View
 
 
@@ -30,7 +30,7 @@ class Redirected(msgspec.Struct, frozen=True, tag="membership.redirected", array
     """I don't decide; this one does."""
 
     run: Whole
-    coordinator: NodeId
+    coordinator: NodeName
     address: Address
 
 
@@ -73,7 +73,7 @@ class Refused(msgspec.Struct, frozen=True, tag="membership.refused", array_like=
     """
 
     run: Whole
-    reason: str
+    reason: Text
     final: bool
     superseded: bool = False
     number: Count = 0
@@ -100,22 +100,23 @@ class GetStatus(msgspec.Struct, frozen=True, tag="membership.get-status", array_
 class Status(msgspec.Struct, frozen=True, tag="membership.status", array_like=True):
     """How a node sees the cluster. `view` is None before it was ever accepted."""
 
-    node: NodeId
-    standing: str
+    node: NodeName
+    standing: Label
     view: View | None
-    silent: dict[NodeId, int]  # the coordinator alone: nanoseconds since each was heard
+    silent: Annotated[dict[NodeName, Whole], MANY]
+    """Of the coordinator alone: nanoseconds since each was heard."""
 
 
 class Forget(msgspec.Struct, frozen=True, tag="membership.forget", array_like=True):
     """A client asks that the id of an absent node be free again."""
 
-    node: NodeId
+    node: NodeName
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="membership.forgotten", array_like=True):
     """The id is free."""
 
-    node: NodeId
+    node: NodeName
 
 
 class Depart(msgspec.Struct, frozen=True, tag="membership.depart", array_like=True):

@@ -10,9 +10,9 @@ from zlib import crc32
 
 import msgspec
 
-from snowmelt.core.ahead import Whole, is_far
+from snowmelt.core.ahead import MANY, Whole, is_far
 from snowmelt.core.instant import Duration, Instant
-from snowmelt.core.names import Address, NodeId
+from snowmelt.core.names import Address, NodeId, NodeName
 
 _VERSION: Final = 1
 EPOCHS: Final = 1 << 23
@@ -27,7 +27,7 @@ Length = Annotated[Duration, msgspec.Meta(ge=0, le=1 << 56)]
 class Member(msgspec.Struct, frozen=True, order=True):
     """A node as a view lists it. A node that restarted is another `Member`, with a later start."""
 
-    id: NodeId
+    id: NodeName
     address: Address
     birth: Whole
     start: Whole
@@ -62,8 +62,8 @@ class View(msgspec.Struct, frozen=True):
 
     cluster: Whole
     epoch: Epoch
-    coordinator: NodeId
-    members: tuple[Member, ...]
+    coordinator: NodeName
+    members: Annotated[tuple[Member, ...], MANY]
 
     @property
     def identity(self) -> str:

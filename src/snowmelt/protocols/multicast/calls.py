@@ -4,7 +4,8 @@ from typing import Annotated, Final, get_args
 
 import msgspec
 
-from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.ahead import MANY, Blob, Label, Unsigned, Whole
+from snowmelt.core.instant import Length, seconds
 
 POLL: Final = seconds(2)
 """A call that waits is answered after this, and the client calls again at once."""
@@ -23,9 +24,9 @@ class Position(msgspec.Struct, frozen=True, order=True, array_like=True):
     True
     """
 
-    era: int = 0
+    era: Unsigned = 0
     """A larger one began after the topic's baton had been lost."""
-    number: int = 0
+    number: Unsigned = 0
     """Within an era they follow each other without gaps, from 0 on."""
 
     def __str__(self) -> str:
@@ -36,9 +37,9 @@ class Publication(msgspec.Struct, frozen=True, array_like=True):
     """What was published in one call: bodies at adjacent positions."""
 
     first: Position
-    ticket: int
+    ticket: Whole
     """Drawn by the client. Another publication with the same ticket is the same once more."""
-    bodies: tuple[bytes, ...]
+    bodies: Annotated[tuple[Blob, ...], MANY]
 
     @property
     def stop(self) -> Position:
@@ -54,10 +55,10 @@ class Publication(msgspec.Struct, frozen=True, array_like=True):
 class Publish(msgspec.Struct, frozen=True, tag="multicast.publish", array_like=True):
     """Everybody is to hear these. The same ticket again is the same publication."""
 
-    name: str
-    ticket: int
-    bodies: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=2 * CALL_BODIES_MAX)]
-    wait: Duration
+    name: Label
+    ticket: Whole
+    bodies: Annotated[tuple[Blob, ...], msgspec.Meta(max_length=2 * CALL_BODIES_MAX)]
+    wait: Length
     """How long to wait before `Underway`; `POLL` at most."""
 
 
@@ -74,14 +75,14 @@ class Underway(msgspec.Struct, frozen=True, tag="multicast.underway", array_like
 class Listen(msgspec.Struct, frozen=True, tag="multicast.listen", array_like=True):
     """Tells what comes from this position on; None: from now on."""
 
-    name: str
+    name: Label
     start: Position | None
-    wait: Duration
+    wait: Length
     """How long to wait for something; `POLL` at most."""
 
 
 class Messages(msgspec.Struct, frozen=True, tag="multicast.messages", array_like=True):
-    publications: tuple[Publication, ...]
+    publications: Annotated[tuple[Publication, ...], MANY]
     next: Position | None
     """From where to listen on; None when this node does not know the end yet."""
     missed: bool = False

@@ -1,49 +1,50 @@
 """What nodes say to each other about topics; see the package's rules."""
 
-from typing import Final, get_args
+from typing import Annotated, Final, get_args
 
 import msgspec
 
+from snowmelt.core.ahead import MANY, Label, Unsigned
 from snowmelt.protocols.multicast.calls import REQUESTS, Position, Publication
 
 
 class Broadcast(msgspec.Struct, frozen=True, tag="multicast.said", array_like=True):
     """This was published. Sent until `Acknowledge` (rule 4), or once for `FetchPublications`."""
 
-    name: str
-    publications: tuple[Publication, ...]
+    name: Label
+    publications: Annotated[tuple[Publication, ...], MANY]
 
 
 class Acknowledge(msgspec.Struct, frozen=True, tag="multicast.heard", array_like=True):
     """Where the publications stand that came."""
 
-    name: str
-    life: int
+    name: Label
+    life: Unsigned
     """The speaker's, as the views have it: what an earlier process heard was forgotten."""
-    here: tuple[Position, ...]
+    here: Annotated[tuple[Position, ...], MANY]
     """These are kept here, or were."""
-    beyond: tuple[Position, ...]
+    beyond: Annotated[tuple[Position, ...], MANY]
     """These came too late: this node has gone past them (rule 5)."""
 
 
 class Upto(msgspec.Struct, frozen=True, tag="multicast.upto", array_like=True):
     """So far has this node come (rule 9)."""
 
-    name: str
+    name: Label
     end: Position
 
 
 class FindFirst(msgspec.Struct, frozen=True, tag="multicast.ask", array_like=True):
     """Asks for the first that a node has from here on (rule 7)."""
 
-    name: str
+    name: Label
     start: Position
 
 
 class Have(msgspec.Struct, frozen=True, tag="multicast.have", array_like=True):
     """The first publication that a node has, for the node that asked."""
 
-    name: str
+    name: Label
     start: Position
     """As it was asked."""
     first: Position | None
@@ -55,7 +56,7 @@ class Have(msgspec.Struct, frozen=True, tag="multicast.have", array_like=True):
 class FetchPublications(msgspec.Struct, frozen=True, tag="multicast.fetch", array_like=True):
     """Send what you have from here on (rule 8)."""
 
-    name: str
+    name: Label
     start: Position
 
 

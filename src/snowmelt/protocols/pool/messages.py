@@ -8,10 +8,11 @@ from typing import Annotated, Final, get_args
 
 import msgspec
 
+from snowmelt.core.ahead import Blob, Real, Whole
 from snowmelt.core.batch import OFFSET_BYTES
-from snowmelt.core.instant import Duration
+from snowmelt.core.instant import Duration, Length
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeName
 from snowmelt.protocols.pool.settings import ASKED_BYTES_MAX, ASKED_OBJECTS_MAX, HOPS_MAX
 
 HOPS_COUNTED: Final = 1 << 32
@@ -25,7 +26,7 @@ PIECES_MAX: Final = 1 << 18
 # What is longer is not unpacked. Older processes name more at once than this one does.
 Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 Hop = Annotated[int, msgspec.Meta(ge=0, le=HOPS_COUNTED)]
-Tokens = Annotated[tuple[int, ...], msgspec.Meta(max_length=4 * TOKENS_AT_ONCE)]
+Tokens = Annotated[tuple[Whole, ...], msgspec.Meta(max_length=4 * TOKENS_AT_ONCE)]
 Pieces = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=PIECES_MAX)]
 
 
@@ -33,7 +34,7 @@ class ObjectSpan(msgspec.Struct, frozen=True, array_like=True):
     """Objects at adjacent numbers of their producer's; their bodies lie one after another."""
 
     start: Number
-    offsets: bytes
+    offsets: Blob
     """As in `core.batch`, from 0."""
 
     @property
@@ -57,14 +58,14 @@ class Request(msgspec.Struct, frozen=True, tag="pool.request", array_like=True):
     left, the request waits in line where it is.
     """
 
-    consumer: NodeId
-    number: int
-    attempt: int
+    consumer: NodeName
+    number: Whole
+    attempt: Whole
     hop: Hop
-    route: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=HOPS_MAX)]
+    route: Annotated[tuple[NodeName, ...], msgspec.Meta(max_length=HOPS_MAX)]
     objects_max: Annotated[int, msgspec.Meta(ge=1, le=ASKED_OBJECTS_MAX)] = 1
     bytes_max: Annotated[int, msgspec.Meta(ge=1, le=ASKED_BYTES_MAX)] = ASKED_BYTES_MAX
-    wait: Duration = Duration(0)
+    wait: Length = Duration(0)
     """For how long it waits in line; 0 is for ever."""
     once: bool = False
     """Whether what it is given may never be given to another, unless the consumer says so."""
@@ -85,15 +86,15 @@ class Stocked(msgspec.Struct, frozen=True, tag="pool.stocked", array_like=True):
 class ObjectsLent(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):
     """A producer gives objects to the consumer that asked, on loan until they are settled."""
 
-    number: int
-    attempt: int
+    number: Whole
+    attempt: Whole
     hop: Hop
-    token: int
-    lease: Duration
-    rate: float
+    token: Whole
+    lease: Length
+    rate: Real
     """How many objects a second this producer makes when it is not held up; 0 when not known."""
     spans: Annotated[tuple[ObjectSpan, ...], msgspec.Meta(max_length=4 * SPANS_AT_ONCE)]
-    blob: bytes
+    blob: Blob
     """The bodies of all spans, one after another."""
     heir: bool = False
     """Whether its sender leaves: they are the other's own as soon as they are safe there."""
@@ -102,15 +103,15 @@ class ObjectsLent(msgspec.Struct, frozen=True, tag="pool.found", array_like=True
 class Cancel(msgspec.Struct, frozen=True, tag="pool.cancel", array_like=True):
     """This attempt is over: the consumer has used, and will use, nothing that came for it."""
 
-    number: int
-    attempt: int
+    number: Whole
+    attempt: Whole
 
 
 class SettleLoan(msgspec.Struct, frozen=True, tag="pool.settle", array_like=True):
     """These are done and may be forgotten. `number` is 0 when no answer is wanted."""
 
-    number: int
-    token: int
+    number: Whole
+    token: Whole
     intervals: Pieces = ()
     """Empty for all of the loan."""
 
@@ -118,14 +119,14 @@ class SettleLoan(msgspec.Struct, frozen=True, tag="pool.settle", array_like=True
 class LoanSettled(msgspec.Struct, frozen=True, tag="pool.settled", array_like=True):
     """They are forgotten, or, when `lost`, they were taken back before and may be another's."""
 
-    number: int
+    number: Whole
     lost: bool = False
 
 
 class GiveBack(msgspec.Struct, frozen=True, tag="pool.give-back", array_like=True):
     """These were not used, or in vain; the producer offers them again."""
 
-    token: int
+    token: Whole
     intervals: Pieces = ()
     used: bool = False
     """Whether they may have been used: at most once, they are dropped then.

@@ -38,7 +38,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from snowmelt.core.ahead import COUNT_MAX, Count, Whole
+from snowmelt.core.ahead import COUNT_MAX, MANY, Blob, Count, Label, Whole
 from snowmelt.core.interval import Interval, backwards
 from snowmelt.core.spans import stepped
 from snowmelt.protocols.queue.places import Span
@@ -53,7 +53,7 @@ BROKEN: Final = COUNT_MAX
 """The next piece of a restore that found no room (rule 9)."""
 _STEPS: Final = msgspec.msgpack.Decoder(list[Count]).decode
 Key = Annotated[bytes, msgspec.Meta(min_length=1, max_length=280)]
-Records = Annotated[tuple[tuple[Key, bytes], ...], msgspec.Meta(max_length=RECORDS_MAX)]
+Records = Annotated[tuple[tuple[Key, Blob], ...], msgspec.Meta(max_length=RECORDS_MAX)]
 
 
 class Lot(msgspec.Struct, frozen=True, array_like=True):
@@ -65,7 +65,7 @@ class Lot(msgspec.Struct, frozen=True, array_like=True):
     """Bytes of the put, headers included."""
     left: Annotated[bytes, msgspec.Meta(max_length=LEFT_BYTES_MAX)] = b""
     """What lives of it: msgpack of `core/spans.steps`, from `start` on. Nothing where all does."""
-    body: bytes = b""
+    body: Blob = b""
     """As it is stored (`segments.py`), from `start` on."""
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ Lots = Annotated[tuple[Lot, ...], msgspec.Meta(max_length=LOTS_MAX)]
 class Save(msgspec.Struct, frozen=True, tag="queue.save", array_like=True):
     """Asks for a piece of a backup."""
 
-    queue: str
+    queue: Label
     backup: Whole
     number: Count
     over: bool = False
@@ -102,14 +102,14 @@ class Saved(msgspec.Struct, frozen=True, tag="queue.saved", array_like=True):
     """A piece."""
 
     settings: QueueSettings
-    items: int = 0
+    items: Whole = 0
     """How many live in the queue, and how many bytes they have, about."""
-    bytes: int = 0
-    lots: tuple[Lot, ...] = ()
-    elsewhere: tuple[tuple[Lot, Span], ...] = ()
+    bytes: Whole = 0
+    lots: Annotated[tuple[Lot, ...], MANY] = ()
+    elsewhere: Annotated[tuple[tuple[Lot, Span], ...], MANY] = ()
     """Lots without bodies, and where these are."""
     records: Records = ()
-    lost: int = 0
+    lost: Whole = 0
     """So many items of the piece can't be read by anybody."""
     last: bool = False
     gone: bool = False
@@ -119,7 +119,7 @@ class Saved(msgspec.Struct, frozen=True, tag="queue.saved", array_like=True):
 class Restore(msgspec.Struct, frozen=True, tag="queue.restore", array_like=True):
     """A piece for the queue that a backup becomes."""
 
-    queue: str
+    queue: Label
     backup: Whole
     number: Count
     lots: Lots = ()
@@ -135,7 +135,7 @@ class Restore(msgspec.Struct, frozen=True, tag="queue.restore", array_like=True)
 class Restored(msgspec.Struct, frozen=True, tag="queue.restored", array_like=True):
     """That piece is next; or all are there, and the queue is open."""
 
-    next: int
+    next: Whole
     done: bool = False
 
 

@@ -4,9 +4,9 @@ from typing import Annotated, Final, get_args
 
 import msgspec
 
-from snowmelt.core.ahead import Count
+from snowmelt.core.ahead import MANY, Blob, Count, Label, Number, Real, Text, Unsigned, Whole
 from snowmelt.core.batch import OFFSET_BYTES
-from snowmelt.core.instant import Duration
+from snowmelt.core.instant import Duration, Length
 from snowmelt.core.interval import Interval, backwards
 from snowmelt.core.users import Patterns
 from snowmelt.protocols.queue.backups import Restore, Restored, Save, Saved
@@ -38,20 +38,20 @@ PIECES_MAX: Final = 16_384
 class ItemRun(msgspec.Struct, frozen=True, array_like=True):
     """Items at adjacent positions, or in stretches: bodies as in `core.batch`, what is common."""
 
-    start: int
-    offsets: bytes
-    blob: bytes
-    headers: bytes = b""
+    start: Whole
+    offsets: Blob
+    blob: Blob
+    headers: Blob = b""
     """The headers given with them, as msgpack of `Headers`; empty for none."""
-    failures: int = 0
+    failures: Whole = 0
     """How often these were delivered before, in vain."""
-    reason: str = ""
+    reason: Text = ""
     """Why the last of those deliveries failed."""
-    times: bytes = b""
+    times: Blob = b""
     """When they were put, as in `core.times`; empty where that is not known."""
-    keys: bytes = b""
+    keys: Blob = b""
     """In a queue of any priorities, that of each, as in `keys.py`."""
-    spans: bytes = b""
+    spans: Blob = b""
     """In which stretches they lie, where there are several (`core/spans.py`)."""
 
     @property
@@ -64,7 +64,7 @@ class ItemRun(msgspec.Struct, frozen=True, array_like=True):
 Receipts = Annotated[tuple["Receipt", ...], msgspec.Meta(max_length=2 * RECEIPTS_MAX)]
 Intervals = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=4 * PIECES_MAX)]
 Shares = Annotated[tuple["Share", ...], msgspec.Meta(max_length=2 * SHARES_MAX)]
-Bounds = Annotated[tuple[int, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
+Bounds = Annotated[tuple[Number, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
 
 
 # --- opening -------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ Bounds = Annotated[tuple[int, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
 class Open(msgspec.Struct, frozen=True, tag="fifo.open", array_like=True):
     """Asks which nodes serve a queue. It is made when it isn't there; None takes it as it is."""
 
-    queue: str
+    queue: Label
     settings: QueueSettings | None = None
     make: bool = True
     """Whether to make it though no settings are given: who only reads makes no queue."""
@@ -87,7 +87,7 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
     Both are the queue's leader.
     """
 
-    queue: str
+    queue: Label
     settings: QueueSettings
     master: NodeAddress
     store: NodeAddress
@@ -95,7 +95,7 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
     """Whom to ask when these are gone: any node, by chance."""
     door: NodeAddress | None = None
     """Where to put what has more bytes than `inline_max`: any node; None where the leader is."""
-    since: int = 0
+    since: Whole = 0
     """With which term it was made: another queue of its name has a later one."""
 
 
@@ -105,8 +105,8 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
 class PriorityRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """So many items of one priority."""
 
-    priority: int
-    count: int
+    priority: Number
+    count: Whole
 
 
 Runs = Annotated[tuple[PriorityRun, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
@@ -119,28 +119,28 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     at one moment, each run at the tail of its priority.
     """
 
-    queue: str
-    producer: str
-    sequence: int
-    offsets: bytes
-    blob: bytes
-    headers: bytes = b""
-    due: int = 0
+    queue: Label
+    producer: Label
+    sequence: Number
+    offsets: Blob
+    blob: Blob
+    headers: Blob = b""
+    due: Number = 0
     """Not to be delivered before this moment (ns since 1970); below 0, so long from when the queue
     has it (ns, by its leader's clock); 0 for at once."""
-    patience: Duration = Duration(0)
+    patience: Length = Duration(0)
     """How long to wait for room in a full queue."""
-    hold: Duration = Duration(0)
+    hold: Length = Duration(0)
     """Out of the queue until `PublishStaged` names it, or so much time is over; 0: don't."""
-    caller: str = ""
+    caller: Label = ""
     """Who puts, by a name of its own for each that counts `turn`; empty: the client that calls."""
-    turn: int = 0
+    turn: Number = 0
     """Counts the caller's puts. A retry has the turn of what it repeats; a new try a later one."""
     runs: Runs = ()
     """The most urgent first, and each priority once."""
-    keys: bytes = b""
+    keys: Blob = b""
     """In a queue of any priorities, that of each item, as in `keys.py`."""
-    since: int = 0
+    since: Number = 0
     """For the queue that was made with this term, and no later one of its name; 0: for any."""
 
     @property
@@ -158,10 +158,10 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
 class Receipt(msgspec.Struct, frozen=True, tag="fifo.staged", array_like=True):
     """The answer to a put with a `hold`: under this name the batch waits to be published."""
 
-    stream: str
-    first: int
-    stop: int
-    bytes: int
+    stream: Label
+    first: Whole
+    stop: Whole
+    bytes: Whole
 
     def __post_init__(self) -> None:
         if self.first > self.stop:
@@ -175,20 +175,20 @@ class PublishStaged(msgspec.Struct, frozen=True, tag="fifo.publish", array_like=
     another digest it is refused.
     """
 
-    queue: str
-    producer: str
-    sequence: int
+    queue: Label
+    producer: Label
+    sequence: Number
     receipts: Receipts
-    digest: int = 0
+    digest: Unsigned = 0
     """A number made of what the items are; 0 when that is not to be compared."""
 
 
 class Share(msgspec.Struct, frozen=True, array_like=True):
     """What of a publication goes into one queue."""
 
-    queue: str
+    queue: Label
     receipts: Receipts
-    digest: int
+    digest: Unsigned
 
 
 class Plan(msgspec.Struct, frozen=True, tag="fifo.plan", array_like=True):
@@ -198,33 +198,33 @@ class Plan(msgspec.Struct, frozen=True, tag="fifo.plan", array_like=True):
     A `PublishStaged` without receipts into this queue, under the same number, ends it.
     """
 
-    queue: str
-    producer: str
-    sequence: int
+    queue: Label
+    producer: Label
+    sequence: Number
     shares: Shares
-    digest: int = 0
+    digest: Unsigned = 0
     """Of all shares together; as in `PublishStaged`."""
 
 
 class Planned(msgspec.Struct, frozen=True, tag="fifo.planned", array_like=True):
     """This is to be published; or all of it was, and has ended."""
 
-    shares: tuple[Share, ...]
+    shares: Annotated[tuple[Share, ...], MANY]
     ended: bool = False
 
 
 class PutDone(msgspec.Struct, frozen=True, tag="fifo.put-done", array_like=True):
     """The batch is in the queue. `stop` 0: it was put before, and where is no longer known."""
 
-    start: int
-    stop: int
-    copies: int
+    start: Whole
+    stop: Whole
+    copies: Whole
     """On how many nodes it is; of a repeated one, what of it is in the queue now: 0 for nothing."""
     flushed: bool
     """Whether those had flushed before this was said."""
     repeated: bool = False
     """Whether this sequence number had been put before; then nothing was put again."""
-    others: tuple[int, ...] = ()
+    others: Annotated[tuple[Whole, ...], MANY] = ()
     """Where those of its less urgent priorities are: a start, its stop, the next start."""
 
     @property
@@ -247,13 +247,13 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
     A lease that isn't held any more is refused as `LeaseLost`, and nothing changes.
     """
 
-    queue: str
-    token: int
+    queue: Label
+    token: Number
     done: Intervals = ()
     back: Intervals = ()
-    due: int = 0
+    due: Number = 0
     """What goes back is not to be delivered before this moment; as in `Put`."""
-    reason: str = ""
+    reason: Text = ""
     """Why it goes back, in `REASON_BYTES_MAX` of UTF-8; empty when it counts as no delivery."""
     extend: bool = False
     """Give what is left the whole time of a lease anew."""
@@ -264,31 +264,31 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
 class Settled(msgspec.Struct, frozen=True, tag="fifo.settled", array_like=True):
     """Done; so many items are still held under the lease."""
 
-    left: int
-    lease: Duration = Duration(0)
+    left: Whole
+    lease: Length = Duration(0)
     """For how long, from when that was asked, if it was extended."""
 
 
 class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
     """Leases the first items there are, waiting for one; settles an earlier lease on the way."""
 
-    queue: str
-    items_max: int
-    bytes_max: int
-    patience: Duration
+    queue: Label
+    items_max: Number
+    bytes_max: Number
+    patience: Length
     settle: Settle | None = None
     ahead: bool = False
     """Whether items wait at the client for their turn: what it had not begun has not failed."""
-    before: int = -1
+    before: Number = -1
     """Lease only what comes before the item at this position, and don't wait; -1: any."""
-    since: int = 0
+    since: Number = 0
     """As in `Put`."""
 
 
 class CancelGet(msgspec.Struct, frozen=True, tag="fifo.leave", array_like=True):
     """Nobody waits any more for the get that this client asked under that number."""
 
-    queue: str
+    queue: Label
     number: Count
 
 
@@ -302,11 +302,11 @@ class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
     What fits one answer comes along as parts; the rest is to be fetched by spans.
     """
 
-    token: int
-    parts: tuple[ItemRun, ...]
-    spans: tuple[Span, ...]
-    lease: Duration
-    refused: str = ""
+    token: Whole
+    parts: Annotated[tuple[ItemRun, ...], MANY]
+    spans: Annotated[tuple[Span, ...], MANY]
+    lease: Length
+    refused: Text = ""
     """Why the lease that came along could not be settled; empty when it was, or none came."""
     away: Intervals = ()
     """The first of what waits before all others, for nodes that are away."""
@@ -315,27 +315,27 @@ class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
 class Fetch(msgspec.Struct, frozen=True, tag="fifo.fetch", array_like=True):
     """Items of one span, from one that keeps them; as many as fit, at least one."""
 
-    queue: str
+    queue: Label
     span: Span
-    bytes_max: int
+    bytes_max: Number
 
 
 class Fetched(msgspec.Struct, frozen=True, tag="fifo.fetched", array_like=True):
     """Items from the span's start on; `damaged` counts those after them that can't be read."""
 
-    parts: tuple[ItemRun, ...]
-    damaged: int = 0
-    gone: int = 0
+    parts: Annotated[tuple[ItemRun, ...], MANY]
+    damaged: Whole = 0
+    gone: Whole = 0
     """So many after the parts are not there: dropped since they are settled, or lost there."""
 
 
 class Peek(msgspec.Struct, frozen=True, tag="fifo.peek", array_like=True):
     """Shows the first items from a position on, taking nothing; of the dead ones if asked."""
 
-    queue: str
-    items_max: int
-    bytes_max: int
-    start: int = 0
+    queue: Label
+    items_max: Number
+    bytes_max: Number
+    start: Number = 0
     dead: bool = False
 
 
@@ -345,17 +345,17 @@ class Select(msgspec.Struct, frozen=True, tag="fifo.select", array_like=True):
     Answered as `Peek` is, with nothing where there is none, or where it went as it was read.
     """
 
-    queue: str
-    rank: int = 0
-    share: float = 0.0
+    queue: Label
+    rank: Number = 0
+    share: Real = 0.0
     """Where no rank is given: of so large a part of them it is the last, or it is the first."""
 
 
 class Peeked(msgspec.Struct, frozen=True, tag="fifo.peeked", array_like=True):
     """What is there, as in `Leased`."""
 
-    parts: tuple[ItemRun, ...]
-    spans: tuple[Span, ...]
+    parts: Annotated[tuple[ItemRun, ...], MANY]
+    spans: Annotated[tuple[Span, ...], MANY]
 
 
 # --- items for a group: its own for good, until it says that it is past them ----------------------
@@ -370,14 +370,14 @@ class Assign(msgspec.Struct, frozen=True, tag="fifo.assign", array_like=True):
     who knows of less than the group is done with.
     """
 
-    queue: str
-    group: str
-    lease: int
-    reader: str
+    queue: Label
+    group: Label
+    lease: Number
+    reader: Label
     """Who asks, by a name made up for this: who begins twice under one name begins once."""
-    done: int
-    items_max: int
-    bytes_max: int
+    done: Number
+    items_max: Number
+    bytes_max: Number
     below: Bounds = ()
     """Give of each priority only positions below its bound (`QueueStatus.bounds`); all without."""
 
@@ -385,11 +385,11 @@ class Assign(msgspec.Struct, frozen=True, tag="fifo.assign", array_like=True):
 class Assigned(msgspec.Struct, frozen=True, tag="fifo.assigned", array_like=True):
     """The group has been given so many items since it began, and reads them under this lease."""
 
-    lease: int
-    given: int
-    ready: int
+    lease: Whole
+    given: Whole
+    ready: Whole
     """How many wait behind them."""
-    located: int = 0
+    located: Whole = 0
     """So many of them were located: above `done`, they were in a batch that was planned before."""
 
 
@@ -399,60 +399,60 @@ class Locate(msgspec.Struct, frozen=True, tag="fifo.locate", array_like=True):
     Asked again it tells the same items, in the same order, until the group is done with them.
     """
 
-    queue: str
-    group: str
-    lease: int
-    after: int
-    until: int
+    queue: Label
+    group: Label
+    lease: Number
+    after: Number
+    until: Number
 
 
 class Located(msgspec.Struct, frozen=True, tag="fifo.located", array_like=True):
     """There; so many others are lost: no copy of them can be read."""
 
-    spans: tuple[Span, ...]
-    lost: int
-    bytes: int
+    spans: Annotated[tuple[Span, ...], MANY]
+    lost: Whole
+    bytes: Whole
     """About how large they are together."""
 
 
 class Survey(msgspec.Struct, frozen=True, tag="fifo.survey", array_like=True):
     """Asks where ready items lie, from a position on. Takes nothing; answered by `Located`."""
 
-    queue: str
-    start: int
-    items_max: int
+    queue: Label
+    start: Number
+    items_max: Number
 
 
 class ReleaseGroup(msgspec.Struct, frozen=True, tag="fifo.release", array_like=True):
     """Forgets a group; what it was given and was not done with goes back to its positions."""
 
-    queue: str
-    group: str
+    queue: Label
+    group: Label
 
 
 class ListGroups(msgspec.Struct, frozen=True, tag="fifo.list-groups", array_like=True):
     """Asks which groups a queue has."""
 
-    queue: str
+    queue: Label
 
 
 class GroupStatus(msgspec.Struct, frozen=True, array_like=True):
     """How far a group is, and what it holds."""
 
-    name: str
-    lease: int
-    done: int
+    name: Label
+    lease: Whole
+    done: Whole
     """With so many items it is done, since it began."""
-    given: int
+    given: Whole
     """So many it was given in all; the rest it holds."""
-    heard: int
+    heard: Whole
     """When it was last given something or done with something (ns since 1970)."""
 
 
 class Groups(msgspec.Struct, frozen=True, tag="fifo.groups", array_like=True):
     """All groups of a queue."""
 
-    groups: tuple[GroupStatus, ...]
+    groups: Annotated[tuple[GroupStatus, ...], MANY]
 
 
 # --- the queue as a whole ------------------------------------------------------------------------
@@ -461,35 +461,35 @@ class Groups(msgspec.Struct, frozen=True, tag="fifo.groups", array_like=True):
 class Alter(msgspec.Struct, frozen=True, tag="fifo.alter", array_like=True):
     """From now on some settings are so, by the names that `QueueSettings` has for them."""
 
-    queue: str
-    settings: tuple[tuple[str, int], ...]
+    queue: Label
+    settings: Annotated[tuple[tuple[Label, Number], ...], MANY]
 
 
 class Purge(msgspec.Struct, frozen=True, tag="fifo.purge", array_like=True):
     """Removes all items that wait (or all dead ones); what is leased stays with its holder."""
 
-    queue: str
+    queue: Label
     dead: bool = False
 
 
 class Pause(msgspec.Struct, frozen=True, tag="fifo.pause", array_like=True):
     """Stops the handing out of items, or lets it go on; puts are taken all the time."""
 
-    queue: str
+    queue: Label
     paused: bool
 
 
 class Redrive(msgspec.Struct, frozen=True, tag="fifo.redrive", array_like=True):
     """Brings dead items back to their positions, at most so many a second (0: all at once)."""
 
-    queue: str
-    per_second: int = 0
+    queue: Label
+    per_second: Number = 0
 
 
 class Changed(msgspec.Struct, frozen=True, tag="fifo.changed", array_like=True):
     """It is so; it was done to so many items."""
 
-    items: int
+    items: Whole
 
 
 class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):
@@ -502,10 +502,10 @@ class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):
 class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True):
     """All queues of the cluster."""
 
-    names: tuple[str, ...]
-    ranked: tuple[str, ...] = ()
+    names: Annotated[tuple[Label, ...], MANY]
+    ranked: Annotated[tuple[Label, ...], MANY] = ()
     """Those of them with several priorities."""
-    parted: tuple[str, ...] = ()
+    parted: Annotated[tuple[Label, ...], MANY] = ()
     """Those of them with several partitions."""
 
 

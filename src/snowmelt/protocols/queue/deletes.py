@@ -4,11 +4,13 @@ from typing import Any, Final
 
 import msgspec
 
+from snowmelt.core.ahead import Label, Whole
+
 
 class Delete(msgspec.Struct, frozen=True, tag="fifo.delete", array_like=True):
     """Has a queue deleted, with all that is in it."""
 
-    queue: str
+    queue: Label
     if_empty: bool = False
     """Only if nothing is."""
     lost: bool = False
@@ -20,13 +22,13 @@ class Deleted(msgspec.Struct, frozen=True, tag="fifo.deleted", array_like=True):
 
     counted: bool
     """Whether they could be counted: else its nodes were away, and nobody knows."""
-    ready: int = 0
-    delayed: int = 0
-    leased: int = 0
-    dead: int = 0
-    assigned: int = 0
+    ready: Whole = 0
+    delayed: Whole = 0
+    leased: Whole = 0
+    dead: Whole = 0
+    assigned: Whole = 0
     """How many were held by groups that were not done with them."""
-    staged: int = 0
+    staged: Whole = 0
     """How many waited to be published."""
 
     @property

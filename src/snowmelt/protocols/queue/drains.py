@@ -1,11 +1,11 @@
 """What an operator asks of a node that is to be emptied, and what the node answers."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
-from snowmelt.core.ahead import Count
-from snowmelt.core.names import NodeId
+from snowmelt.core.ahead import MANY, Count
+from snowmelt.core.names import NodeName
 from snowmelt.protocols.queue.messages import Name
 
 NAMES_MAX: Final = 100
@@ -20,14 +20,14 @@ class Drain(msgspec.Struct, frozen=True, tag="fifo.drain", array_like=True):
 class Drained(msgspec.Struct, frozen=True, tag="fifo.drained", array_like=True):
     """How much a node still keeps while it is emptied."""
 
-    node: NodeId
+    node: NodeName
     drains: bool
     """False once that was undone, or the node has started anew."""
     empty: bool
     """Whether nothing is on its disk that anybody counts on."""
     queues: Count
     """So many queues are on its disk, or are to be led by it."""
-    names: tuple[Name, ...]
+    names: Annotated[tuple[Name, ...], MANY]
     """The first hundred of them."""
     alone: Count
     """So many of these have one copy, which is here."""

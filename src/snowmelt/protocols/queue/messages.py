@@ -4,9 +4,8 @@ from typing import Annotated, Final, get_args
 
 import msgspec
 
-from snowmelt.core.ahead import COUNT_MAX, Count, Whole
+from snowmelt.core.ahead import COUNT_MAX, MANY, Count, Label, Text, Whole
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import Duration
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.deletes import Deleted
@@ -20,11 +19,11 @@ TERMS_AHEAD: Final = 1 << 14
 Term = Annotated[int, msgspec.Meta(ge=0, lt=TERM_MAX)]
 Step = Annotated[int, msgspec.Meta(ge=-1, le=COUNT_MAX)]
 """-1: nothing, or not told."""
-Length = Annotated[Duration, msgspec.Meta(ge=0, le=COUNT_MAX)]
 Name = Annotated[str, msgspec.Meta(max_length=103, pattern=r"^[A-Za-z0-9._-]+(/[0-9]{1,2})?\Z")]
 """Of a queue, or of a partition. It is part of keys on the disk, and so are the next."""
 Keeper = Annotated[str, msgspec.Meta(max_length=128, pattern=r"^[A-Za-z0-9._/-]*\Z")]
 """A node with its disk, or with its disk and its run (`streams.py`)."""
+Keepers = Annotated[tuple[Keeper, ...], msgspec.Meta(max_length=64)]
 
 
 class OfTerm(msgspec.Struct, frozen=True, array_like=True):
@@ -48,17 +47,17 @@ class Assignment(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     """Who leads a queue in this term, its master, and who follows: its mirrors."""
 
     master: Keeper
-    mirrors: tuple[Keeper, ...]
+    mirrors: Keepers
     settings: QueueSettings
     run: Keeper = ""
     """The run of the master for which this term was made."""
     active: bool = False
     """Whether the first step of the term is safe; only then its leader serves."""
-    before: tuple[Keeper, ...] = ()
+    before: Keepers = ()
     """While it isn't active: who had copies in the last term that was."""
     before_term: Term = 0
     """Which term that was; 0 in the homes of before this was written down."""
-    in_sync: tuple[Keeper, ...] = ()
+    in_sync: Keepers = ()
     """Whose copies count (`queue/in_sync.py`); where none are named, all do."""
     sets: Count = 0
     """How often that was written down in this term."""
@@ -108,7 +107,7 @@ class LocateQueue(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True
 
     queue: Name
     settings: QueueSettings | None = None
-    client: str = ""
+    client: Label = ""
     """Who would have it made, where there are several to choose from (`founding.py`)."""
 
     def __post_init__(self) -> None:
@@ -120,8 +119,8 @@ class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
     """There is no such queue, or it has other settings; the error, as in `Declined`."""
 
     queue: Name
-    error: str
-    text: str
+    error: Label
+    text: Text
     first: Term = 0
     below: Term = 0
     """What has terms from `first` to below this is of one that was deleted."""
@@ -149,7 +148,7 @@ class Needs(msgspec.Struct, frozen=True, tag="fifo.needs", array_like=True):
     """So many queues need you still, of which these are some; none, and you may go."""
 
     run: Keeper
-    queues: tuple[Name, ...]
+    queues: Annotated[tuple[Name, ...], MANY]
     count: Count
     stuck: bool = False
     """Whether fewer nodes would be left than must keep them."""
@@ -163,7 +162,7 @@ class Among(OfTerm, frozen=True, tag="fifo.among", array_like=True):
     run: Keeper
     number: Count
     """One more than that of the set that is written down."""
-    in_sync: tuple[Keeper, ...]
+    in_sync: Keepers
 
 
 class ChangeSettings(OfTerm, frozen=True, tag="fifo.alter-home", array_like=True):
@@ -238,7 +237,7 @@ class Erased(OfTerm, frozen=True, tag="fifo.erased", array_like=True):
 class ListCopies(msgspec.Struct, frozen=True, tag="fifo.seek", array_like=True):
     """A coordinator that began asks which copies you have, of the queues behind `after`."""
 
-    after: str
+    after: Label
 
 
 class CopyReport(msgspec.Struct, frozen=True, array_like=True):
@@ -259,8 +258,8 @@ class CopiesListed(msgspec.Struct, frozen=True, tag="fifo.sought", array_like=Tr
     """Of these, in the order of their names; perhaps there are more behind them."""
 
     run: Keeper
-    after: str
-    held: tuple[CopyReport, ...]
+    after: Label
+    held: Annotated[tuple[CopyReport, ...], MANY]
     more: bool
 
 
@@ -274,10 +273,10 @@ class Rolled(msgspec.Struct, frozen=True, tag="fifo.rolled", array_like=True):
     """The answer to `Roll`: which queues there are."""
 
     number: Whole
-    names: tuple[str, ...]
-    ranked: tuple[str, ...] = ()
+    names: Annotated[tuple[Label, ...], MANY]
+    ranked: Annotated[tuple[Label, ...], MANY] = ()
     """Those of them with several priorities."""
-    parted: tuple[str, ...] = ()
+    parted: Annotated[tuple[Label, ...], MANY] = ()
     """Those of them with several partitions."""
 
 

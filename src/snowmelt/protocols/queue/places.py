@@ -1,11 +1,12 @@
 """Where items lie that do not come along with an answer."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
+from snowmelt.core.ahead import MANY, Blob, Label, Text, Whole
 from snowmelt.core.interval import backwards
-from snowmelt.core.names import Address, NodeId
+from snowmelt.core.names import Address, NodeName
 
 SPAN_BYTES: Final = 64
 """What numbers and marks take on the wire, at most."""
@@ -14,23 +15,23 @@ SPAN_BYTES: Final = 64
 class NodeAddress(msgspec.Struct, frozen=True, array_like=True):
     """A node and where it listens."""
 
-    node: NodeId
+    node: NodeName
     address: Address
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
     """Items that a client must fetch from one who has a copy: positions and where they lie."""
 
-    start: int
-    stop: int
-    stream: str
-    first: int
-    keepers: tuple[NodeAddress, ...]
-    failures: int = 0
-    reason: str = ""
+    start: Whole
+    stop: Whole
+    stream: Label
+    first: Whole
+    keepers: Annotated[tuple[NodeAddress, ...], MANY]
+    failures: Whole = 0
+    reason: Text = ""
     away: bool = False
     """Whether one that may come back has them too: what nobody here can give has not failed."""
-    keys: bytes = b""
+    keys: Blob = b""
     """In a queue of any priorities, that of each: who keeps bodies need not know them."""
 
     def __post_init__(self) -> None:

@@ -5,8 +5,9 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ahead import Number
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import SECOND, Duration, milliseconds, seconds
+from snowmelt.core.instant import SECOND, Duration, Length, milliseconds, seconds
 
 BODY_BYTES_MAX: Final = 64 << 20
 INLINE_MAX: Final = 4 << 20
@@ -38,30 +39,30 @@ _COUNT_MAX: Final = 2**62
 class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """One queue's settings, the same for all its users; made with the queue and kept with it."""
 
-    replicas: int = 1
+    replicas: Number = 1
     """How many copies of the queue there are to be; 0, where nothing is said: as the queue is, or
     as many as is usual."""
-    durable_copies: int = 0
+    durable_copies: Number = 0
     """How many of them must have flushed before `put` returns; 0 stands for a majority."""
-    linger: Duration = Duration(0)
+    linger: Length = Duration(0)
     """How long a flush may be put off; 0 has every reply wait for its flush."""
-    lease: Duration = seconds(30)
+    lease: Length = seconds(30)
     """How long a consumer holds what it got, unless it extends it."""
-    deliveries_max: int = 20
+    deliveries_max: Number = 20
     """After so many failed deliveries an item is set aside as dead."""
-    items_max: int = 0
+    items_max: Number = 0
     """Items at most; 0: no limit."""
-    bytes_max: int = 0
+    bytes_max: Number = 0
     """The bound in bytes of bodies and headers; 0 is none."""
-    priorities: int = 1
+    priorities: Number = 1
     """They are 0 up to, not including, this; 0 is the most urgent. With one it is a fifo."""
-    inline_max: int = 1 << 20
+    inline_max: Number = 1 << 20
     """A put with more bytes lies on data nodes, where there are more nodes than copies."""
     floats: bool = False
     """Whether any priorities are fractions; else they are whole numbers. Nodes order ranks."""
     largest_first: bool = False
     """Whether the largest number is the most urgent; clients turn it into ranks, and back."""
-    partitions: int = 1
+    partitions: Number = 1
     """Of how many partitions it is, each a queue of its own with these settings
     (`parted/names.py`)."""
     grows: bool = False

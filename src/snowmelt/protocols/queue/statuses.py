@@ -4,7 +4,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from snowmelt.core.names import NodeId
+from snowmelt.core.ahead import MANY, Label, Number, Real, Whole
+from snowmelt.core.names import NodeName
 from snowmelt.core.users import Patterns
 from snowmelt.protocols.queue.settings import QueueSettings
 
@@ -16,74 +17,74 @@ ClientName = Annotated[str, msgspec.Meta(max_length=64)]
 class Describe(msgspec.Struct, frozen=True, tag="fifo.describe", array_like=True):
     """Asks how a queue is."""
 
-    queue: str
+    queue: Label
 
 
 class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=True):
     """How a queue is, at its leader."""
 
-    queue: str
+    queue: Label
     settings: QueueSettings
-    leader: NodeId
-    followers: tuple[NodeId, ...]
-    term: int
+    leader: NodeName
+    followers: Annotated[tuple[NodeName, ...], MANY]
+    term: Number
     paused: bool
-    ready: int
-    delayed: int
-    leased: int
-    dead: int
-    bytes: int
-    tail: int
+    ready: Number
+    delayed: Number
+    leased: Number
+    dead: Number
+    bytes: Number
+    tail: Number
     """The position the next item gets; so many were put in all, not counting gaps."""
-    done: int
+    done: Number
     """How many items were acknowledged."""
-    lost: int
+    lost: Number
     """How many were given up because no copy of them could be read."""
-    waiting_gets: int
-    waiting_puts: int
-    blocks: int
+    waiting_gets: Number
+    waiting_puts: Number
+    blocks: Number
     """How many blocks of puts there are; each is a record (`queue/batches.py`)."""
-    short_of_copies: int
+    short_of_copies: Number
     """Items on fewer nodes than they should be: all, while a follower lacks its copy."""
-    producers: int
-    assigned: int = 0
+    producers: Number
+    assigned: Number = 0
     """How many items groups hold."""
-    staged: int = 0
+    staged: Number = 0
     """How many items wait to be published; they are not in the queue yet."""
-    followers_behind: int = 0
+    followers_behind: Number = 0
     """How many followers lack the last step; they are away, or it is on its way."""
-    tails: tuple[int, ...] = ()
+    tails: Annotated[tuple[Number, ...], MANY] = ()
     """Where there are several priorities, how many were put of each."""
-    ready_of: tuple[int, ...] = ()
+    ready_of: Annotated[tuple[Number, ...], MANY] = ()
     """And how many of each are ready."""
-    copied: int = 100
+    copied: Number = 100
     """Of a hundred parts of its copy, how many the follower has that lacks most."""
-    leaders: tuple[str, ...] = ()
+    leaders: Annotated[tuple[Label, ...], MANY] = ()
     """Of several partitions, who leads each; "" of one that could not be asked."""
-    away: tuple[int, ...] = ()
+    away: Annotated[tuple[Number, ...], MANY] = ()
     """And which could not be: they are in none of the counts."""
-    oldest_ready: float | None = None
+    oldest_ready: Real | None = None
     """For how many seconds the oldest of these has been in the queue; None where there is none."""
-    oldest_leased: float | None = None
-    oldest_delayed: float | None = None
-    delivery_age: float | None = None
+    oldest_leased: Real | None = None
+    oldest_delayed: Real | None = None
+    delivery_age: Real | None = None
     """For how many seconds what was delivered in the last half minute had been in the queue."""
-    delivery_ages: float = 0.0
+    delivery_ages: Real = 0.0
     """The same of all that was delivered in this term, as a sum of so many items:"""
-    deliveries_timed: int = 0
-    put: int = 0
+    deliveries_timed: Number = 0
+    put: Number = 0
     """How many items ever came in. This and those below only grow."""
-    delivered: int = 0
+    delivered: Number = 0
     """How often an item was given out."""
-    returned: int = 0
+    returned: Number = 0
     """How often one came back: released, failed, or its lease was over."""
-    failed: int = 0
+    failed: Number = 0
     """How often with a reason."""
-    expired: int = 0
+    expired: Number = 0
     """How often since its lease was over."""
-    died: int = 0
+    died: Number = 0
     """How often one was set aside as dead."""
-    purged: int = 0
+    purged: Number = 0
     """How many were removed by a purge."""
     schedules: int = 0
     """How many it has that put items into it."""
@@ -110,15 +111,15 @@ class Overview(msgspec.Struct, frozen=True, tag="fifo.overview", array_like=True
 class Overviewed(msgspec.Struct, frozen=True, tag="fifo.overviewed", array_like=True):
     """So many of them are so, and perhaps there are more."""
 
-    node: NodeId
-    rows: tuple[QueueStatus, ...]
+    node: NodeName
+    rows: Annotated[tuple[QueueStatus, ...], MANY]
     more: bool
 
 
 class ListConsumers(msgspec.Struct, frozen=True, tag="fifo.list-consumers", array_like=True):
     """Asks who uses a queue, by the names of clients, behind one."""
 
-    queue: str
+    queue: Label
     after: ClientName = ""
     rows_max: Annotated[int, msgspec.Meta(ge=1, le=CONSUMERS_MAX)] = CONSUMERS_MAX
 
@@ -127,18 +128,18 @@ class ConsumerRow(msgspec.Struct, array_like=True):
     """One client that uses a queue."""
 
     client: ClientName
-    items: int = 0
+    items: Whole = 0
     """So many are leased to it."""
-    held: float = 0.0
+    held: Real = 0.0
     """For how many seconds it has had the oldest of these leases, as the leader knows it."""
-    gets: int = 0
+    gets: Whole = 0
     """So many of its gets wait for items."""
-    puts: int = 0
+    puts: Whole = 0
     """So many of its puts wait for room."""
 
 
 class Consumers(msgspec.Struct, frozen=True, tag="fifo.consumers", array_like=True):
     """So many of them are so, and perhaps there are more."""
 
-    rows: tuple[ConsumerRow, ...]
+    rows: Annotated[tuple[ConsumerRow, ...], MANY]
     more: bool

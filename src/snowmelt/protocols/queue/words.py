@@ -7,16 +7,16 @@ from typing import Annotated, Any, Final, final, get_args
 
 import msgspec
 
-from snowmelt.core.ahead import Count
-from snowmelt.core.instant import Duration, Instant
+from snowmelt.core.ahead import MANY, Blob, Count, Label, Number, Unsigned, Whole
+from snowmelt.core.instant import Duration, Instant, Length
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import NodeId, NodeName, OperationId
 from snowmelt.core.record import Found
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
 from snowmelt.protocols.queue.backups import Records
 from snowmelt.protocols.queue.batches import StoredBatch
-from snowmelt.protocols.queue.messages import Keeper, Length, OfTerm, Term
+from snowmelt.protocols.queue.messages import Keeper, Keepers, OfTerm, Term
 from snowmelt.protocols.queue.parted import words as parted
 from snowmelt.protocols.queue.segments import Segment
 from snowmelt.protocols.queue.settings import PUT_BYTES_MAX
@@ -24,7 +24,7 @@ from snowmelt.protocols.queue.spread import Lies
 
 Key = Annotated[bytes, msgspec.Meta(max_length=280)]
 Reason = Annotated[str, msgspec.Meta(max_length=4096)]
-Pairs = tuple[tuple[Key, bytes | None], ...]
+Pairs = Annotated[tuple[tuple[Key, Blob | None], ...], MANY]
 """Records by their keys; None for one that is there no more."""
 ITEMS_MAX: Final = 1 << 20
 """In one put, in any case."""
@@ -47,7 +47,7 @@ class Body(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The items of one put, as they lie on the disk, and where."""
 
     key: Key
-    value: bytes
+    value: Blob
 
 
 # --- what a leader says ---------------------------------------------------------------------------
@@ -59,8 +59,8 @@ class Append(OfTerm, frozen=True, tag="queue.append", array_like=True):
     head: Head
     after: Head
     records: Pairs
-    bodies: tuple[Body, ...]
-    over: tuple[Interval, ...]
+    bodies: Annotated[tuple[Body, ...], MANY]
+    over: Annotated[tuple[Interval, ...], MANY]
     """Where bodies lie that nobody needs any more."""
     linger: Length = Duration(0)
     """How late it may be flushed; with any, its follower answers at once."""
@@ -103,14 +103,14 @@ class SnapshotChunk(OfTerm, frozen=True, tag="queue.piece", array_like=True):
     head: Head
     number: Count
     last: bool
-    bodies: tuple[Body, ...]
+    bodies: Annotated[tuple[Body, ...], MANY]
     records: Pairs
 
 
 class FetchBodies(OfTerm, frozen=True, tag="queue.fetch", array_like=True):
     """Asks for bodies that can not be read here."""
 
-    batches: tuple[tuple[Interval, Term], ...]
+    batches: Annotated[tuple[tuple[Interval, Term], ...], MANY]
     """Where those of each batch lie, and in which term it was put."""
 
 
@@ -119,14 +119,14 @@ class Thinner(msgspec.Struct, frozen=True, array_like=True):
 
     place: Interval
     term: Term
-    left: tuple[Count, ...]
+    left: Annotated[tuple[Count, ...], MANY]
 
 
 class Thin(OfTerm, frozen=True, tag="queue.thin", array_like=True):
     """By this step the rest of these bodies is over, whoever leads."""
 
     head: Head
-    bodies: tuple[Thinner, ...]
+    bodies: Annotated[tuple[Thinner, ...], MANY]
 
 
 # --- what lies on data nodes (`storing.py`) -------------------------------------------------------
@@ -135,16 +135,16 @@ class Thin(OfTerm, frozen=True, tag="queue.thin", array_like=True):
 class Offered(msgspec.Struct, array_like=True):
     """A put without its items."""
 
-    producer: str
-    sequence: int
+    producer: Label
+    sequence: Whole
     count: Annotated[int, msgspec.Meta(ge=1, le=ITEMS_MAX)]
     size: Annotated[int, msgspec.Meta(ge=0, le=PUT_BYTES_MAX)]
-    due: int
+    due: Number
     patience: Length
     hold: Length
-    caller: str
-    turn: int
-    priority: Annotated[int, msgspec.Meta(ge=0)]
+    caller: Label
+    turn: Whole
+    priority: Unsigned
 
 
 @final
@@ -184,16 +184,16 @@ class Goes(OfTerm, frozen=True, tag="queue.goes", array_like=True):
 
     operation: OperationId
     place: Interval
-    wall: int
+    wall: Whole
     """When it was put, by the leader's clock."""
-    keepers: tuple[Keeper, ...]
+    keepers: Keepers
 
 
 class Admitted(msgspec.Struct, frozen=True, tag="queue.admitted", array_like=True):
     """A put is in the queue; as `PutDone`."""
 
     where: Interval
-    copies: int
+    copies: Whole
     flushed: bool
     repeated: bool
 
@@ -208,14 +208,14 @@ class PutReply(OfTerm, frozen=True, tag="queue.told", array_like=True):
 class StoreBody(OfTerm, frozen=True, tag="queue.store", array_like=True):
     """Keep this body, and say to whom it comes from, and to the leader, when it is flushed."""
 
-    leader: NodeId
+    leader: NodeName
     body: Body
 
 
 class BodyStored(OfTerm, frozen=True, tag="queue.stored", array_like=True):
     """A data node says that it has flushed a body."""
 
-    leader: NodeId
+    leader: NodeName
     keeper: Keeper
     key: Key
 
@@ -232,14 +232,14 @@ class CopyBody(OfTerm, frozen=True, tag="queue.pass", array_like=True):
     """Who has this body is to have another store it as well."""
 
     key: Key
-    target: NodeId
+    target: NodeName
 
 
 class Spare(OfTerm, frozen=True, tag="queue.spare", array_like=True):
     """I have these, and ask which of them nobody needs."""
 
     keeper: Keeper
-    keys: tuple[Key, ...]
+    keys: Annotated[tuple[Key, ...], MANY]
     leaves: bool = False
     """Whether others are to have all of them, since this node is to leave."""
 
@@ -247,7 +247,7 @@ class Spare(OfTerm, frozen=True, tag="queue.spare", array_like=True):
 class Spared(OfTerm, frozen=True, tag="queue.spared", array_like=True):
     """The leader's answer: nobody needs the bodies under these keys."""
 
-    keys: tuple[Key, ...]
+    keys: Annotated[tuple[Key, ...], MANY]
     linger: Length = Duration(0)
     """Above 0: who is told so again after more than that may believe it."""
 
@@ -304,8 +304,8 @@ class FetchedBodies(OfTerm, frozen=True, tag="queue.fetched", array_like=True):
     """It has these of them, and no others."""
 
     keeper: Keeper
-    batches: tuple[tuple[Interval, Term], ...]
-    bodies: tuple[Body, ...]
+    batches: Annotated[tuple[tuple[Interval, Term], ...], MANY]
+    bodies: Annotated[tuple[Body, ...], MANY]
 
 
 class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):

@@ -97,6 +97,8 @@ class Malice:
                 return [self.chance.choice(some) for _ in range(few)]
             case inspect.TupleType():
                 return [self._made(one, depth + 1) for one in kind.item_types]
+            case inspect.Metadata():
+                return self._made(kind.type, depth)
             case inspect.IntType():
                 return self._number(kind)
             case inspect.StrType():
@@ -118,7 +120,8 @@ class Malice:
     def _number(self, kind: inspect.IntType) -> int:
         number: int = self._one_of(NUMBERS, int)
         lowest = -(2**63) if kind.ge is None else kind.ge
-        return max(lowest, number if kind.le is None else min(number, kind.le))
+        highest = 2**64 - 1 if kind.le is None else kind.le
+        return max(lowest, min(number, highest if kind.lt is None else kind.lt - 1))
 
     def _one_of(self, usual: tuple[Any, ...], kind: type) -> Any:
         known = [one for one in self._heard if type(one) is kind]

@@ -5,12 +5,13 @@ from typing import Annotated, Final, get_args
 
 import msgspec
 
-from snowmelt.core.ahead import COUNT_MAX, Count
+from snowmelt.core.ahead import COUNT_MAX, Count, Unsigned
+from snowmelt.core.instant import Length
 from snowmelt.core.keys import KEY_BYTES
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import NodeId, NodeName, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.calls import Leased
-from snowmelt.protocols.queue.messages import Length, Name, OfTerm, Term
+from snowmelt.protocols.queue.messages import Name, OfTerm, Term
 from snowmelt.protocols.queue.parted.phase_stamp import NEVER, Parts, PhaseStamp
 
 NUMBER_MAX: Final = 1 << 47
@@ -81,7 +82,7 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
     """What of one partition one get is given."""
 
     operation: OperationId
-    door: NodeId
+    door: NodeName
     runs: Edges
     """Nothing: what it holds already is to be delivered again."""
     of: Parts
@@ -129,7 +130,7 @@ class Holds(msgspec.Struct, frozen=True, array_like=True):
     """Which of those that were asked after."""
     count: Count
     """How many items are left in it; 0: it is over."""
-    rank: tuple[int, Count] = (0, 0)
+    rank: tuple[Unsigned, Count] = (0, 0)
     """The last of them: its key, or 0, and its position."""
     seen: PhaseStamp = NEVER
     """As it was given, or given again."""
@@ -147,7 +148,7 @@ class PartitionReport(OfTerm, frozen=True, tag="parted.report", array_like=True)
     more: bool = False
     """Whether there are others behind them."""
     holds: Annotated[tuple[Holds, ...], msgspec.Meta(max_length=2 * PHASE_MAX)] = ()
-    live: Annotated[tuple[tuple[Count, int], ...], msgspec.Meta(max_length=2 * PHASE_MAX)] = ()
+    live: Annotated[tuple[tuple[Count, Unsigned], ...], msgspec.Meta(max_length=2 * PHASE_MAX)] = ()
     """Which of the `befores` live here, and the key of each, or 0."""
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from greetings import whole
-from runtime.network import Serving, Stranger, packed, serving, until
+from runtime.network import Serving, Stranger, cut_off, packed, reads, serving, until
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.pool.introducer import POOLS_MAX

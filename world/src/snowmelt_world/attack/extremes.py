@@ -36,6 +36,7 @@ def structs(kind: Any) -> list[inspect.StructType]:
 
 def valid(kind: inspect.Type, depth: int = 0) -> Any:
     """Plain values that read as this type."""
+    kind = _bare(kind)
     match kind:
         case inspect.StructType():
             return _whole(kind, [_field(one, depth + 1) for one in kind.fields])
@@ -57,6 +58,11 @@ def valid(kind: inspect.Type, depth: int = 0) -> Any:
         case inspect.LiteralType():
             return kind.values[0]
     return _plain(kind)
+
+
+def _bare(kind: inspect.Type) -> inspect.Type:
+    """Without what only readers of the type are told."""
+    return kind.type if isinstance(kind, inspect.Metadata) else kind
 
 
 def _field(field: inspect.Field, depth: int) -> Any:
@@ -91,6 +97,7 @@ def each_field(kind: inspect.StructType) -> Iterator[Any]:
 
 def extremes(kind: inspect.Type, depth: int = 1) -> Iterator[Any]:
     """Least, most, one beyond each, empty, longest, and what is of another type."""
+    kind = _bare(kind)
     match kind:
         case inspect.VarTupleType() | inspect.ListType():
             yield from _tuples(kind, depth)

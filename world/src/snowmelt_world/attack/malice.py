@@ -85,6 +85,8 @@ class Malice:
                 self.heard(one)
 
     def _made(self, kind: Any, depth: int = 0) -> Any:
+        if isinstance(kind, inspect.Metadata):
+            kind = kind.type
         match kind:
             case inspect.StructType():
                 fields = [self._made(one.type, depth + 1) for one in kind.fields]
@@ -97,8 +99,6 @@ class Malice:
                 return [self.chance.choice(some) for _ in range(few)]
             case inspect.TupleType():
                 return [self._made(one, depth + 1) for one in kind.item_types]
-            case inspect.Metadata():
-                return self._made(kind.type, depth)
             case inspect.IntType():
                 return self._number(kind)
             case inspect.StrType():

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from snowmelt.core.ahead import Count
+from snowmelt.core.ahead import MANY, Count, Label, Whole
 from snowmelt.core.batch import ONE
 from snowmelt.core.headers import headers_in
 from snowmelt.core.instant import Duration, seconds
@@ -96,7 +96,7 @@ class Moments(msgspec.Struct, frozen=True, array_like=True):
 class Schedule(msgspec.Struct, frozen=True, tag="queue.schedule", array_like=True):
     """Makes a schedule, or alters it; one that is so already stays as it is."""
 
-    queue: str
+    queue: Label
     name: Name
     what: What
 
@@ -110,24 +110,24 @@ class Scheduled(msgspec.Struct, frozen=True, tag="queue.scheduled", array_like=T
 class Unschedule(msgspec.Struct, frozen=True, tag="queue.unschedule", array_like=True):
     """Removes a schedule; what it has put stays."""
 
-    queue: str
+    queue: Label
     name: Name
 
 
 class ListSchedules(msgspec.Struct, frozen=True, tag="queue.list-schedules", array_like=True):
     """Asks which schedules a queue has."""
 
-    queue: str
+    queue: Label
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, array_like=True):
     """One of them."""
 
     name: Name
-    every: str
-    zone: str
+    every: Label
+    zone: Label
     skip: bool
-    bytes: int
+    bytes: Whole
     """Of its body."""
     moments: Moments
 
@@ -135,7 +135,7 @@ class ScheduleRow(msgspec.Struct, frozen=True, array_like=True):
 class ScheduleRows(msgspec.Struct, frozen=True, tag="queue.schedules", array_like=True):
     """All of them, by name."""
 
-    rows: tuple[ScheduleRow, ...]
+    rows: Annotated[tuple[ScheduleRow, ...], MANY]
 
 
 class Schedules:

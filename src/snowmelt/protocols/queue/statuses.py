@@ -86,7 +86,7 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """How often one was set aside as dead."""
     purged: Number = 0
     """How many were removed by a purge."""
-    schedules: int = 0
+    schedules: Number = 0
     """How many it has that put items into it."""
 
     @property

@@ -302,7 +302,7 @@ def test_a_url_that_is_wrong_says_what_is_allowed(connect: Connect, url: str) ->
 
 
 def test_a_token_does_not_travel_in_clear(connect: Connect) -> None:
-    with pytest.raises(BadOption, match="no token in clear"):
+    with pytest.raises(BadOption, match="nothing in clear"):
         connect("snowmelt://10.1.2.3:4410", token="secret")
 
 

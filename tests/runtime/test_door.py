@@ -28,6 +28,7 @@ from snowmelt.wire.codec import Request
 AT = baton.HeldAt(NodeId("n1"), 1, Address("127.0.0.1", 1))
 SPAN = calls.Span(0, 1, "n1/1/1", 0, ())
 ANY = "put get peek manage"
+ALL = (Right.ADMIN, Right.NODE)
 ONE = b"\0\0\0\0\1\0\0\0"
 CASES: list[tuple[Any, str]] = [
     (membership.GetStatus(), "all"),
@@ -131,17 +132,17 @@ async def test_each_call_by_each_right(tmp_path: Path) -> None:
     async with serving(tmp_path) as node, AsyncExitStack() as stack:
         await current(node)
         for right in Right:
-            own = right.value if right in (Right.ADMIN, Right.NODE) else f"{right.value}:q"
+            own = right.value if right in ALL else f"{right.value}:q"
             other = own if own == right.value else f"{right.value}:q2"
             its = await shop(stack, node, user(own), f"c-{right.value}")
             others = await shop(stack, node, user(other), f"c-{right.value}-2")
             anybody = await shop(stack, node, ANYBODY, f"c-{right.value}-3")
             await anybody.ask(calls.Open("q", QueueSettings()))
             for call, may in CASES:
-                allowed = may == "all" or right is Right.ADMIN or right.value in may.split()
+                allowed = may == "all" or right in ALL or right.value in may.split()
                 if is_refused(answer := await its.ask(call)) is allowed:
                     wrong.append(f"{right.value}: {call}: {answer}")
-                allowed = may == "all" or right is Right.ADMIN
+                allowed = may == "all" or right in ALL
                 if is_refused(answer := await others.ask(call)) is allowed:
                     wrong.append(f"{right.value} of another: {call}: {answer}")
         for call, _ in CASES:
@@ -220,7 +221,7 @@ async def test_lists_show_what_a_user_may_see(tmp_path: Path) -> None:
             await ops.ask(baton.Acquire(name, 1, 0))
             await ops.ask(pool.Introduce(name, AT.address, "x", produces=True, consumes=False))
         some = await shop(stack, node, user("peek:in.*"), "c-some")
-        none = await shop(stack, node, user("node"), "c-none")
+        none = await shop(stack, node, user("put:others"), "c-none")
         for line, seen in ((ops, names), (some, names[:2]), (none, [])):
             assert [*(await line.ask(calls.ListQueues())).names] == seen
             assert [one.queue for one in (await line.ask(statuses.Overview())).rows] == seen

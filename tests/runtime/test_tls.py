@@ -166,9 +166,9 @@ async def test_listening_in_the_open_without_protection_names_what_is_missing(
 ) -> None:
     full = papers.of("n1")
     for given, missing in (
-        (Credentials(), "--tls-authority, --tls-certificate, --tls-key, --token-file"),
+        (Credentials(), "--tls-authority, --tls-certificate, --tls-key, --token-file or --users"),
         (Credentials(token=TOKEN), "--tls-authority, --tls-certificate, --tls-key"),
-        (papers.of("n1", token=""), "--token-file"),
+        (papers.of("n1", token=""), "--token-file or --users"),
     ):
         with pytest.raises(BadOption, match=f"^--listen is .*{missing}$"):
             given.check_listen(Address(host, 4410))
@@ -185,7 +185,7 @@ def test_without_tls_a_token_is_needed_in_the_open_all_the_same(papers: Papers) 
     token.check_http(open_, "another")
     for given in (Credentials(plain=True), Credentials()):
         given.check_listen(Address("127.0.0.1", 4410))
-    with pytest.raises(BadOption, match=r"or give --token-file$"):
+    with pytest.raises(BadOption, match=r"or give --token-file or --users$"):
         Credentials(plain=True).check_listen(open_)
     with pytest.raises(BadOption, match=r"or give --http-token-file$"):
         token.check_http(open_, "")

@@ -20,6 +20,7 @@ from snowmelt.cli.options import (
     JSON,
     TOKEN,
     URL,
+    USER,
     ClusterOptions,
     check_timeout,
 )
@@ -51,6 +52,7 @@ def run(
     ] = KILL_AFTER,
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
+    user: Annotated[str, USER] = "",
     timeout: Annotated[
         float, typer.Option(help="Seconds to wait for a turn; 0: only if it is free.")
     ] = TURN_SECONDS,
@@ -69,7 +71,7 @@ def run(
         raise BadOption("COMMAND", command[0], "a program that is there and can be run")
     try:
         with (
-            ClusterOptions(url, token_file).open() as cluster,
+            ClusterOptions(url, token_file, user=user).open() as cluster,
             cluster.baton(name, timeout).acquire() as held,
         ):
             if value_file is not None:

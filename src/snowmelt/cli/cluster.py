@@ -1,4 +1,4 @@
-"""`snowmelt up`, `status`, `ping`, `forget`: a cluster seen from outside."""
+"""`snowmelt up`, `status`, `ping`, `reload`: a cluster seen from outside."""
 
 import json
 import statistics
@@ -17,17 +17,22 @@ from snowmelt.cli.local import LocalCluster, end_on_sigterm, free_port, listens
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator
 from snowmelt.cli.options import (
+    CLUSTER,
     DEFAULT_URL,
     JSON,
     TIMEOUT,
     TOKEN,
     URL,
+    USER,
     ClusterOptions,
     check_timeout,
 )
 from snowmelt.cli.page import PAGE_PORT
 from snowmelt.cli.show import as_builtins, standing_table, status_table
+from snowmelt.client.connection.clients import Clients
 from snowmelt.core.errors import BadOption
+from snowmelt.runtime.statistics import Reloaded
+from snowmelt.wire.framing import Kind
 
 NOT_CURRENT = 4
 
@@ -93,12 +98,13 @@ def _watch(cluster: LocalCluster, console: Console) -> None:
 def status(
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
+    user: Annotated[str, USER] = "",
     as_json: Annotated[bool, JSON] = False,
     counts: Annotated[bool, typer.Option(help="Also the counters of the process itself.")] = False,
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
     """Show how a node sees the cluster. Ends with 4 when that node is not current."""
-    with ClusterOptions(url, token_file, timeout).open() as cluster:
+    with ClusterOptions(url, token_file, timeout, user).open() as cluster:
         told = cluster.status(timeout=timeout)
         process = cluster.statistics(timeout=timeout) if counts else None
     if as_json:
@@ -115,9 +121,32 @@ def status(
         raise typer.Exit(NOT_CURRENT)
 
 
+def reload(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER) -> None:
+    """Have each node of the URL read its users and certificates again.
+
+    A node that can't read them goes on with those it has, and this ends with 2. Connections of
+    users that are gone, or have lost the secret by which they came, are closed.
+    """
+    place = at.place()
+    told = {}
+    for address in place.addresses:
+        one = Clients(msgspec.structs.replace(place, addresses=(address,)))
+        try:
+            answer = one.inquire(at.timeout, Kind.RELOAD)
+        finally:
+            one.close()
+        told[str(address)] = msgspec.json.decode(answer, type=Reloaded).users
+        if not as_json:
+            users = told[str(address)]
+            print(f"{address} knows {users} user{'s' * (users != 1)}")
+    if as_json:
+        print(json.dumps(told))
+
+
 def ping(
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
+    user: Annotated[str, USER] = "",
     count: Annotated[int, typer.Option(help="How often.")] = 10,
     size: Annotated[int, typer.Option(help="How many bytes.")] = 64,
     as_json: Annotated[bool, JSON] = False,
@@ -130,7 +159,7 @@ def ping(
     if not 0 <= size <= 64 << 20:
         raise BadOption("--size", size, "0 to 67108864 bytes")
     took: list[float] = []
-    with ClusterOptions(url, token_file, timeout).open() as cluster:
+    with ClusterOptions(url, token_file, timeout, user).open() as cluster:
         for _ in range(count):
             begin = time.perf_counter()
             cluster.ping(bytes(size), timeout=timeout)

@@ -61,6 +61,7 @@ COMMANDS: Final = {
         "status": "cluster",
         "page": "page",
         "ping": "cluster",
+        "reload": "cluster",
         "found": "found",
         "drain": "leaving",
         "forget": "leaving",

@@ -10,7 +10,15 @@ from typing import Annotated
 import typer
 
 from snowmelt.cli.commands import Commands
-from snowmelt.cli.options import CLUSTER, DEFAULT_URL, TOKEN, URL, ClusterOptions, check_timeout
+from snowmelt.cli.options import (
+    CLUSTER,
+    DEFAULT_URL,
+    TOKEN,
+    URL,
+    USER,
+    ClusterOptions,
+    check_timeout,
+)
 from snowmelt.client.multicast.face import Subscription
 from snowmelt.core.errors import BadOption, Empty
 
@@ -52,6 +60,7 @@ def subscribe(
     ] = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
+    user: Annotated[str, USER] = "",
 ) -> None:
     """Write what is published from now on, a line each. Ends with 8 when nothing came in time."""
     if count < 0:
@@ -59,7 +68,7 @@ def subscribe(
     if timeout is not None:
         check_timeout(timeout)
     with (
-        ClusterOptions(url, token_file).open() as cluster,
+        ClusterOptions(url, token_file, user=user).open() as cluster,
         cluster.multicast(topic).subscribe(timeout) as subscription,
     ):
         print(f"listening to {topic} …", file=sys.stderr, flush=True)

@@ -25,6 +25,9 @@ LIMITS_HELP = ", ".join(f"{name}={value}" for name, value in DEFAULTS.items())
 LISTEN: Final = "127.0.0.1:4410"
 LEVELS = ("debug", "info", "warning", "error")
 NO_TLS = typer.Option("--no-tls", help="Listen without TLS in a network that is the cluster's own.")
+USERS = typer.Option(
+    help="File of users, their secrets and rights, in place of a token.", envvar="SNOWMELT_USERS"
+)
 COORDINATOR = typer.Option(
     help="What decides on members: disk, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
     "[?authority=FILE&certificate=FILE&key=FILE]; the same on all nodes."
@@ -128,6 +131,8 @@ def node(
     advertise: Annotated[str, typer.Option(help="Where others reach it, if not --listen.")] = "",
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "snowmelt",
     token_file: Annotated[Path | None, typer.Option(help="File with the cluster's token.")] = None,
+    users: Annotated[Path | None, USERS] = None,
+    user: Annotated[str, typer.Option(help="Which of them this node is.")] = "",
     tls_authority: Annotated[Path | None, typer.Option(help="CA certificate, PEM.")] = None,
     tls_certificate: Annotated[
         Path | None, typer.Option(help="This node's certificate, good for its id, PEM.")
@@ -172,6 +177,8 @@ def node(
         cluster=cluster,
         credentials=Credentials(
             token=read_token(token_file),
+            users=users,
+            user=user,
             authority=tls_authority,
             certificate=tls_certificate,
             key=tls_key,

@@ -14,14 +14,15 @@ import typer
 from snowmelt.cli.node import read_token
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.connection.clients import Clients
-from snowmelt.client.connection.url import read
+from snowmelt.client.connection.url import ClusterURL, read
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.embedded.face import open as open_folder
 from snowmelt.core.errors import BadOption
 
 URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
 DATA = typer.Option(help="A folder with queues, in place of a cluster.", envvar="SNOWMELT_DATA")
-TOKEN = typer.Option(help="File with the cluster's token; or SNOWMELT_TOKEN_FILE.")
+TOKEN = typer.Option(help="File with the token, or the user's secret; or SNOWMELT_TOKEN_FILE.")
+USER = typer.Option(help="Whose secret that is, where the cluster has users; or SNOWMELT_USER.")
 JSON = typer.Option("--json", help="Print one JSON object and nothing else.")
 TIMEOUT = typer.Option(help="Seconds to wait for the answer at most.")
 DEFAULT_URL: Final = "snowmelt://127.0.0.1:4410"
@@ -33,17 +34,22 @@ class ClusterOptions(msgspec.Struct, frozen=True):
     url: Annotated[str, URL] = DEFAULT_URL
     token_file: Annotated[Path | None, TOKEN] = None
     timeout: Annotated[float, TIMEOUT] = 10.0
+    user: Annotated[str, USER] = ""
+
+    def place(self) -> ClusterURL:
+        """Where the cluster is, and how to be let in."""
+        check_timeout(self.timeout)
+        return read(self.url, read_token(self.token_file) or None, self.user or None)
 
     def open(self) -> Cluster:
         """To be closed by whoever opens it."""
         check_timeout(self.timeout)
-        return Cluster(self.url, read_token(self.token_file) or None)
+        return Cluster(self.url, read_token(self.token_file) or None, self.user or None)
 
     @contextmanager
     def clients(self) -> Iterator[Clients]:
         """For what no face has a method for."""
-        check_timeout(self.timeout)
-        clients = Clients(read(self.url, read_token(self.token_file) or None))
+        clients = Clients(self.place())
         try:
             yield clients
         finally:
@@ -57,11 +63,12 @@ class PlaceOptions(msgspec.Struct, frozen=True):
     data: Annotated[Path | None, DATA] = None
     token_file: Annotated[Path | None, TOKEN] = None
     timeout: Annotated[float, TIMEOUT] = 10.0
+    user: Annotated[str, USER] = ""
 
     def open(self) -> Cluster | EmbeddedCluster:
         """To be closed by whoever opens it."""
         if self.data is None:
-            return ClusterOptions(self.url, self.token_file, self.timeout).open()
+            return ClusterOptions(self.url, self.token_file, self.timeout, self.user).open()
         check_timeout(self.timeout)
         return open_folder(self.data, timeout=self.timeout)
 

@@ -17,8 +17,9 @@ from rich.console import Console
 
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
-from snowmelt.cli.options import DEFAULT_URL, JSON, TOKEN, URL
+from snowmelt.cli.options import DEFAULT_URL, JSON, TOKEN, URL, USER
 from snowmelt.cli.pipeline_show import shown_on, standing_object, summary_table
+from snowmelt.client.connection.url import with_user
 from snowmelt.core.errors import BadOption, CallerError
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def run(
     as_json: Annotated[bool, JSON] = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
+    user: Annotated[str, USER] = "",
 ) -> None:
     """Run the stages of a pipeline until Ctrl-C, or until all is drained."""
     token = read_token(token_file) or None
@@ -64,7 +66,7 @@ def run(
         with console.status(f"starting {found.name} …"):
             running = stack.enter_context(
                 found.start(
-                    url,
+                    with_user(url, user),
                     drain=drain,
                     checkpoints=checkpoints,
                     stages=stage,

@@ -22,6 +22,7 @@ from snowmelt.cli.node import read_token
 from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions
 from snowmelt.cli.pool_moving import reached
 from snowmelt.cli.pool_trial_part import PATIENCE, TrialPartResult, Work
+from snowmelt.client.connection.url import with_user
 from snowmelt.core.errors import BadOption, StateError
 from snowmelt.protocols.pool.settings import OBJECT_BYTES_MAX, pool_name
 
@@ -47,7 +48,9 @@ def try_(
 ) -> None:
     """Try a pool: start producers and consumers, let them work, and measure."""
     _check(producers, consumers, rate, seconds)
-    work = Work(at.url, pool_name(name), byte_count(size), rate, buffers, max_hops)
+    work = Work(
+        with_user(at.url, at.user), pool_name(name), byte_count(size), rate, buffers, max_hops
+    )
     end_on_sigterm()
     console = Console(stderr=True)
     with reached(at) as cluster:

@@ -100,7 +100,7 @@ async def _work_async(
 ) -> None:
     token = read_token(at.token_file) or None
     opened = (
-        snowmelt.aio.connect(at.url, token=token)
+        snowmelt.aio.connect(at.url, token=token, user=at.user or None)
         if at.data is None
         else snowmelt.aio.open(at.data, timeout=at.timeout)
     )

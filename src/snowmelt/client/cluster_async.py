@@ -46,8 +46,8 @@ class Cluster(Queues):
 
     __reduce__ = stays("send the URL, and connect there")
 
-    def __init__(self, url: str, token: str | None = None) -> None:
-        self._place = read(url, token)
+    def __init__(self, url: str, token: str | None = None, user: str | None = None) -> None:
+        self._place = read(url, token, user)
         self._client = AsyncClient(self._place)
         super().__init__(self._client)
         self._parts = OpenPools()
@@ -157,7 +157,7 @@ class Cluster(Queues):
         return msgspec.json.decode(told, type=NodeStatistics)
 
 
-def connect(url: str, *, token: str | None = None) -> Cluster:
+def connect(url: str, *, token: str | None = None, user: str | None = None) -> Cluster:
     """Opens a cluster by its URL; a connection is made with the first call.
 
     >>> import snowmelt.aio
@@ -165,4 +165,4 @@ def connect(url: str, *, token: str | None = None) -> Cluster:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: url is 'http://127.0.0.1'; allowed: snowmelt://HOST:PORT...
     """
-    return Cluster(url, token)
+    return Cluster(url, token, user)

@@ -10,7 +10,8 @@ A user is a name, a secret that proves it, and rights. Who runs a cluster writes
 
 1. A right without names is for all names; with names, for those alone. `*` at a name's end stands
    for any rest.
-2. Who has `admin` may do all that a client can. To be a node of the cluster is a right of its own.
+2. Who has `admin` may do all that a client can. To be a node of the cluster is a right of its own;
+   who has it may do all of this as well, since a node has all items in its hands.
 3. Several lines with one name are several secrets of one user: that is how a secret is changed
    without a stop. The user may do what any of these lines says.
 4. Where one token is all there is, it is the secret of `ANYBODY`, who may do everything.
@@ -63,7 +64,11 @@ class Right(Enum):
     ADMIN = "admin"
     """All of these for all names, and the cluster's own calls: members, clients, backups."""
     NODE = "node"
-    """Be a node."""
+    """Be a node, which may ask everything."""
+
+
+_ALL: Final = (Right.ADMIN, Right.NODE)
+"""With these a client may ask all."""
 
 
 class Permission(msgspec.Struct, frozen=True):
@@ -126,8 +131,7 @@ class User(msgspec.Struct, frozen=True, cache_hash=True):
         """Whether they may ask this of what has the name (rules 1 and 2)."""
         asks_as_client = right is not Right.NODE
         return any(
-            (one.right is right and one.covers(name))
-            or (asks_as_client and one.right is Right.ADMIN)
+            (one.right is right and one.covers(name)) or (asks_as_client and one.right in _ALL)
             for one in self.permissions
         )
 

@@ -8,7 +8,7 @@ from snowmelt.client.connection.url import ClusterURL
 from snowmelt.core.errors import OutcomeUnknown
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
-from snowmelt.runtime.credentials import is_everywhere
+from snowmelt.runtime.credentials import Credentials, is_everywhere
 from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.wire.greeting import KnownCluster, as_error
 
@@ -19,6 +19,8 @@ class NodePort:
     def __init__(self, inside: SiteContext) -> None:
         self._inside = inside
         self._client: AsyncClient | None = None
+        self._shown: Credentials | None = None
+        self._before: list[AsyncClient] = []
         self._mine: NodeId | None = None
 
     def is_mine(self, address: NodeId | None) -> None:
@@ -47,15 +49,20 @@ class NodePort:
 
     async def close(self) -> None:
         """Ends its connections to others."""
-        if self._client is not None:
-            await self._client.close()
+        for one in (*self._before, self._client):
+            if one is not None:
+                await one.close()
 
     def _outside(self) -> AsyncClient:
-        if self._client is None:
-            inside = self._inside
+        inside = self._inside
+        shown = inside.credentials()
+        if self._client is None or shown != self._shown:
+            if self._client is not None:  # its secret has changed
+                self._before.append(self._client)
+            self._shown = shown
             known = KnownCluster("the page", "start this node again", learns=True)
             at = inside.address
             host = "127.0.0.1" if is_everywhere(at.host) else at.host
-            place = ClusterURL((Address(host, at.port),), inside.cluster, inside.credentials, known)
+            place = ClusterURL((Address(host, at.port),), inside.cluster, shown, known)
             self._client = AsyncClient(place)
         return self._client

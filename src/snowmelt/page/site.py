@@ -67,7 +67,7 @@ class PageSite:
         self._inside = inside
         self._watching = watching or PageWatcher(inside)
         self._local = is_loopback(inside.http.host)
-        self._plain = self._local or not inside.credentials.encrypted
+        self._plain = self._local or not inside.credentials().encrypted
         self._sessions = Sessions(inside.token)
         folder = files("snowmelt.page") / "files"
         self._files = {

@@ -72,8 +72,8 @@ class ConnectionOwner(Protocol):
     def spoke(self, connection: "LoopConnection") -> None:
         """A node said something here, and will hear its answer here."""
 
-    def inquired(self, connection: "LoopConnection") -> bytes:
-        """The other side asks how this process is."""
+    def inquired(self, connection: "LoopConnection", kind: Kind) -> bytes:
+        """The other side asks how this process is, or that it reads its files again."""
 
     def unsendable(self, connection: "LoopConnection", what: str) -> None:
         """A message to another node was not sent: it is too large, whoever it is sent to."""
@@ -225,8 +225,8 @@ class LoopConnection(asyncio.Protocol):
                 self._deadline.cancel()
                 self._owner.opened(self, event)
             case ControlFrame(kind):
-                if kind is Kind.INQUIRE:
-                    self._machine.speak(Kind.INFORM, self._owner.inquired(self))
+                if kind in (Kind.INQUIRE, Kind.RELOAD):
+                    self._machine.speak(Kind.INFORM, self._owner.inquired(self, kind))
             case Ended(error):
                 if self.inbound and self.role is None and isinstance(error, AccessDenied):
                     self._owner.denied(self, AccessDenied(UNBELIEVED))

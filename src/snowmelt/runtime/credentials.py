@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import AccessDenied, BadOption
+from snowmelt.core.errors import AccessDenied, BadOption, Unavailable
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.shown import repr_without
 from snowmelt.core.users import ANYBODY, User
@@ -36,6 +36,8 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     """The secret that it proves to know."""
     user: str = ""
     """Whose secret that is; nobody's where one token is all there is."""
+    users: Path | None = None
+    """Of nodes: the file that says whom they let in, in place of the token."""
     authority: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
@@ -93,11 +95,19 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
             return
         if self.plain:
             missing = []
-        if not self.token:
-            missing.append("--token-file")
+        if not (self.token or self.users):
+            missing.append("--token-file or --users")
         if missing:
             allowed = "an address on loopback, or give " + ", ".join(missing)
             raise BadOption("--listen", str(address), allowed)
+
+    def check_dial(self, address: Address) -> None:
+        """Refuses to go in clear to an address that another process named."""
+        if not (self.encrypted or self.plain or is_loopback(address.host)):
+            raise Unavailable(
+                f"{address} was named by a node, and nothing is said to it without TLS; give files "
+                "of TLS, or choose ?tls=no or --no-tls"
+            )
 
     def check_http(self, address: Address, token: str) -> None:
         """Refuses to show metrics in the open without protection."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from time import monotonic
 from typing import Final
@@ -19,6 +20,8 @@ from snowmelt.runtime.purse import Purse
 from snowmelt.wire.greeting import Role
 
 BACKLOG: Final = 1024
+CONTEXTS_MAX: Final = 8
+"""Of TLS, by which handshakes may still be under way."""
 CROWDED: Final = "this node has too many connections"
 
 
@@ -27,8 +30,9 @@ class Entrance:
 
     def __init__(self, limits: Limits, ledger: CostLedger, credentials: Credentials) -> None:
         self.draining = False
-        self.shown = b""
-        """The digest of the certificate that is shown to whoever comes."""
+        self._context: ssl.SSLContext | None = None
+        self._shown: dict[ssl.SSLContext, bytes] = {}
+        """The digest of the certificate that is shown by each."""
         self._limits = limits
         self._ledger = ledger
         self._credentials = credentials
@@ -39,8 +43,8 @@ class Entrance:
         """Accepts connections; returns where (a port of 0 takes a free one)."""
         self._credentials.check_listen(address)
         loop = asyncio.get_running_loop()
-        context = self._credentials.server_context()
-        self.shown = self._credentials.shown
+        self.renew_tls()
+        context = self._context
         server = await loop.create_server(
             accepted,
             address.host,
@@ -58,6 +62,27 @@ class Entrance:
         if beside is not None:
             self._servers.append(await loop.create_unix_server(accepted, sock=beside))
         return listening
+
+    def renew_tls(self) -> None:
+        """Reads the files of TLS; whoever comes from now on is shown what is in them."""
+        context = self._credentials.server_context()
+        if context is None:
+            return
+        while len(self._shown) >= CONTEXTS_MAX:
+            del self._shown[next(iter(self._shown))]
+        self._shown[context] = self._credentials.shown
+        self._context = context
+        context.sni_callback = self._pick
+
+    def _pick(self, tls: ssl.SSLObject, name: str | None, asked: ssl.SSLContext) -> None:
+        """A handshake begins, by the files that were there when this process began to listen."""
+        del name, asked
+        assert self._context is not None
+        tls.context = self._context
+
+    def shown(self, tls: ssl.SSLObject | None) -> bytes:
+        """The digest of the certificate that was shown to whoever came by this."""
+        return b"" if tls is None else self._shown.get(tls.context, b"")
 
     def drain(self) -> None:
         """Nobody comes in any more."""

@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import logging
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
@@ -17,7 +19,6 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
 from snowmelt.core.shown import repr_without
-from snowmelt.core.users import Accounts
 from snowmelt.core.version import VERSION
 from snowmelt.protocols import baton, echo, membership, multicast, queue
 from snowmelt.protocols.baton import BatonSettings
@@ -38,6 +39,7 @@ from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.protocols.queue import QueueNode
+from snowmelt.runtime.accounts import NodeAccounts
 from snowmelt.runtime.connection import gathered
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.door import Door
@@ -51,12 +53,14 @@ from snowmelt.runtime.limits import Limits, raise_open_files
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.runtime.slow_client_cutoff import SlowClientCutoff
-from snowmelt.runtime.statistics import NodeStatistics
+from snowmelt.runtime.statistics import NodeStatistics, Reloaded
 from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
 from snowmelt.store.folder import others_may_look
-from snowmelt.wire.greeting import Gate, KnownCluster, Role, as_error
+from snowmelt.wire.framing import Kind
+from snowmelt.wire.greeting import KnownCluster, as_error
 
+AGAIN: Final = (signal.SIGHUP,)
 HANDS_OVER: Final = 0.4
 """Of the time to drain, how much may pass until what only this node has is elsewhere."""
 
@@ -107,6 +111,7 @@ class Server:
         self._severing: SlowClientCutoff | None = None
         self._known = KnownCluster("this disk", OTHER_CLUSTER)
         self._door: Door | None = None
+        self._accounts: NodeAccounts | None = None
         self._inquiries: Inquiries | None = None
         self._http: HttpServer | None = None
         self._site: Site | None = None
@@ -118,9 +123,11 @@ class Server:
         """Opens the disk, listens, and wakes the machines; returns where it listens."""
         config = self.config
         shown = config.credentials
-        gate = Gate(config.cluster, Accounts.of_token(shown.token), self._known)
-        speaker = shown.speaker(config.cluster, config.id, Role.NODE, self._known)
-        transport = self._transport = Transport(speaker, shown, config.limits, _too_early, gate)
+        accounts = self._accounts = NodeAccounts(config.id, config.cluster, shown, self._known)
+        transport = self._transport = Transport(
+            accounts.speaker, shown, config.limits, _too_early, accounts.gate
+        )
+        transport.contacts = frozenset(map(contact, config.join))
         config.credentials.check_listen(config.listen)
         if config.http is not None:
             config.credentials.check_http(config.http, config.http_token)
@@ -138,7 +145,10 @@ class Server:
         except SnowmeltError:
             store.close()
             raise
-        transport.inform = lambda: msgspec.json.encode(self.statistics())
+        transport.inform = {
+            Kind.INQUIRE: lambda: msgspec.json.encode(self.statistics()),
+            Kind.RELOAD: lambda: msgspec.json.encode(Reloaded(accounts.read_again(transport))),
+        }
         transport.refused = self._refused
         severing = self._severing = SlowClientCutoff(
             lambda: transport.addresses,
@@ -162,8 +172,9 @@ class Server:
 
     async def _show(self, address: Address, listening: Address) -> None:
         """Metrics, probes and the site, over HTTP."""
-        config = self.config
+        config, accounts = self.config, self._accounts
         assert self._inquiries is not None
+        assert accounts is not None
         pages = Pages(self, self._inquiries.ask, config.limits.metric_queues)
         routes, ask = dict(pages.routes), self._inquiries.ask
         if config.site is not None:
@@ -172,7 +183,7 @@ class Server:
                 listening,
                 address,
                 config.cluster,
-                config.credentials,
+                lambda: accounts.shown,
                 ask,
                 config.http_token,
             )
@@ -269,13 +280,23 @@ class Server:
         """Runs until a signal, `kill` or a refusal; raises what made it stop."""
         loop = asyncio.get_running_loop()
         listening = await self.start()
-        with BorrowedSignals(lambda _: loop.call_soon_threadsafe(self._stopping.set)):
+        with (
+            BorrowedSignals(lambda _: loop.call_soon_threadsafe(self._stopping.set)),
+            BorrowedSignals(lambda _: loop.call_soon_threadsafe(self._reload), *AGAIN),
+        ):
             if ready is not None:
                 ready(listening)
             await self._stopping.wait()
             await self.stop(depart=self.failure is None)
         if self.failure is not None:
             raise self.failure
+
+    def _reload(self) -> None:
+        """On SIGHUP: users and files of TLS are read again; what does not read is logged."""
+        assert self._transport is not None
+        assert self._accounts is not None
+        with suppress(SnowmeltError):
+            self._accounts.read_again(self._transport)
 
     # --- what the driver tells --------------------------------------------------------------------
 

@@ -26,6 +26,12 @@ class CostSummary(msgspec.Struct, frozen=True):
     """How often somebody had no room, since the process began."""
 
 
+class Reloaded(msgspec.Struct, frozen=True):
+    """A node has read its users again; there are so many."""
+
+    users: int
+
+
 class NodeStatistics(msgspec.Struct, frozen=True):
     """One process, since it began. `closed` and `dropped` count by reason, `refused` by call."""
 

@@ -34,6 +34,7 @@ from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.statistics import Counts
 from snowmelt.runtime.unheard import end_unheard
+from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import Gate, Role, Speaker
 from snowmelt.wire.sides import ConnectionOpened, Dialling, Listening, Side
 
@@ -74,8 +75,10 @@ class Transport:
         self.limits = limits
         self.ledger = ledger_of(limits)
         self.arriving = Arriving[FramePlace](self.ledger)
-        self._entrance = Entrance(limits, self.ledger, credentials)
+        self.entrance = Entrance(limits, self.ledger, credentials)
         self.addresses: dict[NodeId, Address] = {}
+        self.contacts: frozenset[NodeId] = frozenset()
+        """Whom a person named."""
         self.closed_by = Counts()
         self.dropped = Counts()
         self.connections_total = 0
@@ -88,7 +91,8 @@ class Transport:
         self.missed: Callable[[NodeId], None] = lambda _: None
         """Told of whom a client's dial does not reach."""
         self.resumed: Callable[[NodeId], None] = lambda _: None
-        self.inform: Callable[[], bytes] = bytes
+        self.inform: dict[Kind, Callable[[], bytes]] = {}
+        """What an admin may ask of this process, and what answers it."""
         self._role = speaker.role
         self._gate = gate
         """Whom it lets in; None for a client, which never listens."""
@@ -108,11 +112,11 @@ class Transport:
 
     async def listen(self, address: Address) -> Address:
         """Accepts connections; returns where (a port of 0 takes a free one)."""
-        return await self._entrance.listen(address, lambda: LoopConnection(self, inbound=True))
+        return await self.entrance.listen(address, lambda: LoopConnection(self, inbound=True))
 
     def drain(self) -> None:
         """Takes no new connection and no new call; answers still go out."""
-        self._entrance.drain()
+        self.entrance.drain()
 
     @property
     def in_flight(self) -> int:
@@ -193,6 +197,8 @@ class Transport:
             address = self._address(target)
             if address is None:
                 raise Unavailable(f"{target} has no address any more")
+            if target not in self.contacts:
+                self._credentials.check_dial(address)
             async with asyncio.timeout(self.limits.dial_seconds):
                 connection = await self._connect(target, address)
             if route.failures:
@@ -266,7 +272,7 @@ class Transport:
             check_certificate(tls_of(connection), name)
 
         def channel() -> bytes:
-            return channel_of(tls_of(connection), self._entrance.shown)
+            return channel_of(tls := tls_of(connection), self.entrance.shown(tls))
 
         if not connection.inbound:
             return Dialling(self.speaker, connection.target, certify, channel)
@@ -278,7 +284,7 @@ class Transport:
         self._connections[connection] = None
         self.connections_total += 1
         if connection.inbound:
-            self._entrance.came(connection)
+            self.entrance.came(connection)
 
     def opened(self, connection: LoopConnection, opened: ConnectionOpened) -> None:
         """The other side has shown who it is."""
@@ -290,7 +296,7 @@ class Transport:
                 dialled.set_result(connection)
             return
         name, of_client = opened.name, opened.role is Role.CLIENT
-        if not self._entrance.greeted(connection):
+        if not self.entrance.greeted(connection):
             return
         if of_client:
             self._clients[name] = self._clients.get(name, 0) + 1
@@ -300,18 +306,18 @@ class Transport:
 
     def denied(self, connection: LoopConnection, error: SnowmeltError) -> float:
         """The other side may not come in; so long it waits until it is told."""
-        return self._entrance.denied(self.me, connection.host, error)
+        return self.entrance.denied(self.me, connection.host, error)
 
     def spoke(self, connection: LoopConnection) -> None:
         """Whoever spoke last under a name is answered: two processes may claim the same."""
         if connection.inbound:
             self._routes.setdefault(connection.peer, TargetRoute()).connection = connection
 
-    def inquired(self, connection: LoopConnection) -> bytes:
+    def inquired(self, connection: LoopConnection, kind: Kind) -> bytes:
         """Who asks how this process is learns who its clients are."""
         if not connection.user.may(Right.ADMIN):
             raise AccessDenied(f"user {connection.user.name!r} may not ask this: it takes admin")
-        return self.inform()
+        return self.inform[kind]()
 
     def unsendable(self, connection: LoopConnection, what: str) -> None:
         """Too large for a frame: it is lost, counted and told."""
@@ -322,7 +328,7 @@ class Transport:
         """A connection is gone, and so are the routes through it."""
         self._connections.pop(connection, None)
         self.closed_by.add(reason)
-        self._entrance.left(connection)
+        self.entrance.left(connection)
         opened = self._dialled.pop(connection, None)
         if opened is not None and not opened.done():
             error = connection.error or HandshakeError(f"no welcome, the connection {reason}")

@@ -28,7 +28,7 @@ class SnowmeltDataSource(DataSource):
 
     `spark.read` is a snapshot, which takes nothing. Options of a source, their case being free:
 
-    - `url` (needed), `token`, and `timeout`: for how many seconds to wait for the cluster (60)
+    - `url` (needed), `user`, `token`, and `timeout`: so many seconds it waits for the cluster (60)
     - `kind`: "fifo", or "priority" for a priority queue; each micro-batch takes the most urgent
       items
     - `queue`, or `queues` (with commas between), or `queuePattern`; also `subscribe` and

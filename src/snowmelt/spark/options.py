@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.connection.url import read
+from snowmelt.client.connection.url import read, with_user
 from snowmelt.client.queue.group_steps import group_name
 from snowmelt.client.queue.options import ProducerSequence, queue_settings, ranked_settings
 from snowmelt.client.queue.staging_steps import HOLD
@@ -23,7 +23,7 @@ from snowmelt.protocols.queue.settings import HOLD_LONGEST
 TIMEOUT: Final = 60.0
 FIFO: Final = "fifo"
 PRIORITY: Final = "priority"
-_CONNECTION: Final = ("url", "token", "timeout", "kind")
+_CONNECTION: Final = ("url", "user", "token", "timeout", "kind")
 _SOURCE: Final = (
     *_CONNECTION,
     "queue",
@@ -255,7 +255,7 @@ def _nearest(written: str, spelled: Mapping[str, str]) -> str:
 def _connection(said: Mapping[str, str]) -> ConnectionOptions:
     if not said.get("url"):
         raise BadOption("url", said.get("url"), "where the cluster is, as snowmelt://HOST:PORT")
-    url, token = said["url"], said.get("token")
+    url, token = with_user(said["url"], said.get("user", "")), said.get("token")
     read(url, token)
     return ConnectionOptions(url, token, _seconds(said, "timeout", TIMEOUT, 86_400))
 

@@ -76,7 +76,7 @@ _SAID_MAX: Final = 64
 _MESSAGE: Final = int(Kind.MESSAGE)
 _WAIT: Final = (Answer, Call)
 _WORDS: Final = {
-    Role.NODE: frozenset({Kind.INQUIRE}),
+    Role.NODE: frozenset({Kind.INQUIRE, Kind.RELOAD}),
     Role.CLIENT: frozenset({Kind.INFORM}),
     Role.PEER: frozenset({Kind.RELEASE, Kind.KEEP}),
 }

@@ -48,6 +48,7 @@ class Kind(IntEnum):
     FREE = 16
     BYTES = 17
     DROP = 18
+    RELOAD = 19
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}

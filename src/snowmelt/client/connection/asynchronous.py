@@ -17,7 +17,7 @@ from snowmelt.client.connection.targets import MEMBERS_WITHIN, Targets
 from snowmelt.client.connection.url import ClusterURL
 from snowmelt.core.errors import AccessDenied, SnowmeltError, Unavailable
 from snowmelt.core.instant import Instant
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Abandoned, Answer, Caller, CallTimer, Declined, Lost, Moving
@@ -44,6 +44,7 @@ class AsyncClient:
             Limits(),
             self._received,
         )
+        self._transport.contacts = frozenset(map(contact, place.addresses))
         self._transport.refused = self._refused
         self._transport.lost = self._lost
         self._transport.missed = partial(self._lost, reached=False)

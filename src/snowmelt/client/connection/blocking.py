@@ -128,8 +128,8 @@ class NodeConnection:
         self._write(data, deadline)
         return len(data)
 
-    def inquire(self, deadline: float) -> None:
-        self._machine.speak(Kind.INQUIRE)
+    def inquire(self, deadline: float, kind: Kind) -> None:
+        self._machine.speak(kind)
         self._write(self._machine.taken(), deadline)
 
     def _write(self, data: bytearray, deadline: float) -> None:
@@ -270,23 +270,26 @@ class BlockingClient(EndWatcher):
         if self.closed:
             self._end()
 
-    def inquire(self, timeout: float) -> bytes:
-        """Asks the first node that answers how its process is."""
+    def inquire(self, timeout: float, kind: Kind) -> bytes:
+        """Asks the first node that answers."""
         self._begin_call(timeout)
         try:
+            self._failure = None
             for target in [contact(one) for one in self._place.addresses]:
                 line = self._line(target)
                 try:
                     if line is not None:
-                        return self._informed(line)
+                        return self._informed(line, kind)
                 except (OSError, errors.SnowmeltError) as error:
                     self._drop(target, error)
+                if isinstance(self._failure, errors.AccessDenied | errors.CallerError):
+                    raise self._failure
             raise errors.Unreachable(f"no node could be reached: {self._failure}")
         finally:
             self._end_call()
 
-    def _informed(self, line: NodeConnection) -> bytes:
-        line.inquire(self._deadline)
+    def _informed(self, line: NodeConnection, kind: Kind) -> bytes:
+        line.inquire(self._deadline, kind)
         while monotonic() < self._deadline:
             line.bound(self._deadline)
             for event in line.read():
@@ -390,6 +393,8 @@ class BlockingClient(EndWatcher):
             address = address_of(target)
             if address is None:
                 return None
+            if address not in self._place.addresses:
+                self._place.credentials.check_dial(address)
             line = NodeConnection(address, self._place, self._session, self._dial_seconds(target))
         except (OSError, errors.SnowmeltError, UnicodeError) as error:  # the last: no host's name
             self._failure = error

@@ -12,6 +12,7 @@ from snowmelt.client.connection.targets import Targets
 from snowmelt.client.connection.url import ClusterURL
 from snowmelt.core.errors import Closed, SnowmeltError
 from snowmelt.core.names import NodeId
+from snowmelt.wire.framing import Kind
 
 IDLE_MAX: Final = 8
 CLOSING_SECONDS: Final = 1.0
@@ -55,11 +56,11 @@ class Clients:
         self.take_back(client)
         return answers
 
-    def inquire(self, timeout: float) -> bytes:
-        """Asks the first node that answers how its process is."""
+    def inquire(self, timeout: float, kind: Kind = Kind.INQUIRE) -> bytes:
+        """Asks the first node that answers how its process is, or has it read files again."""
         client = self.lend()
         try:
-            told = client.inquire(timeout)
+            told = client.inquire(timeout, kind)
         except BaseException:
             self.end(client)
             raise

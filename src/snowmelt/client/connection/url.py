@@ -5,10 +5,12 @@
     snowmelt://HOST:PORT[,HOST:PORT…][/CLUSTER]?tls=no[&cluster=ID]
 
 `?cluster=ID` is the cluster's identity, as `snowmelt status` shows it: another is refused. With
-`?tls=no` a token leaves the machine in clear: in a network that the cluster has for itself.
+`?tls=no` all but the token is in clear: in a network that the cluster has for itself.
 
 The token comes from the argument `token=`, or from the environment: `SNOWMELT_TOKEN`, or the file
-that `SNOWMELT_TOKEN_FILE` names. It is not part of the URL: URLs end up in logs.
+that `SNOWMELT_TOKEN_FILE` names. It is not part of the URL: URLs end up in logs. Where the cluster
+has a file of users, the token is the secret of one of them, and its name comes from the argument
+`user=`, from `?user=NAME`, or from `SNOWMELT_USER`.
 """
 
 import os
@@ -21,7 +23,7 @@ import msgspec
 
 from snowmelt.client.connection.session import checked_kind
 from snowmelt.core.errors import BadOption
-from snowmelt.core.names import Address, NodeId
+from snowmelt.core.names import Address, NodeId, plain_name
 from snowmelt.protocols.membership.view import identity_of
 from snowmelt.runtime.credentials import Credentials, is_loopback
 from snowmelt.wire.greeting import KnownCluster, Role, Speaker
@@ -29,10 +31,10 @@ from snowmelt.wire.greeting import KnownCluster, Role, Speaker
 SCHEME: Final = "snowmelt"
 ALLOWED: Final = (
     "snowmelt://HOST:PORT[,HOST:PORT...][/CLUSTER]"
-    "[?cluster=ID&authority=FILE&certificate=FILE&key=FILE&tls=no]"
+    "[?user=NAME&cluster=ID&authority=FILE&certificate=FILE&key=FILE&tls=no]"
 )
 FILES: Final = ("authority", "certificate", "key")
-OPTIONS: Final = ("cluster", *FILES, "tls")
+OPTIONS: Final = ("cluster", *FILES, "tls", "user")
 
 
 class ClusterURL(msgspec.Struct, frozen=True):
@@ -49,7 +51,7 @@ class ClusterURL(msgspec.Struct, frozen=True):
         return self.credentials.speaker(self.cluster, name, Role.CLIENT, self.known, key)
 
 
-def read(url: str, token: str | None = None) -> ClusterURL:
+def read(url: str, token: str | None = None, user: str | None = None) -> ClusterURL:
     """Reads and checks a URL.
 
     >>> place = read("snowmelt://127.0.0.1:4410,127.0.0.1:4411/orders")
@@ -72,7 +74,8 @@ def read(url: str, token: str | None = None) -> ClusterURL:
     secret = _secret(_of_environment() if token is None else token)
     plain = _plain(options)
     files = {name: Path(options[name]) for name in FILES if name in options}
-    credentials = Credentials(token=secret, plain=plain, user="", **files)
+    named = _user(user if user is not None else options.get("user"))
+    credentials = Credentials(token=secret, plain=plain, user=named, **files)
     if options.keys() & FILES and not credentials.encrypted:
         raise BadOption("url", url, "authority=FILE as well; without it there is no TLS")
     credentials.client_context()  # files that don't read are named here, not by the first call
@@ -80,12 +83,25 @@ def read(url: str, token: str | None = None) -> ClusterURL:
         for address in addresses:
             if not is_loopback(address.host):
                 allowed = (
-                    "an address on loopback, or ?authority=FILE: no token in clear; "
+                    "an address on loopback, or ?authority=FILE: nothing in clear; "
                     "or ?tls=no, in a network that is the cluster's own"
                 )
                 raise BadOption("url", url, allowed)
     known = _known(options.get("cluster"))
     return ClusterURL(addresses, parts.path.strip("/") or "snowmelt", credentials, known)
+
+
+def with_user(url: str, user: str) -> str:
+    """The same URL, for this user; as it is where none is named.
+
+    >>> with_user("snowmelt://127.0.0.1:4410", "shop")
+    'snowmelt://127.0.0.1:4410?user=shop'
+    """
+    if not user:
+        return url
+    if "user" in dict(parse_qsl(urlsplit(url).query)):
+        raise BadOption("user", user, "left out: the URL names a user")
+    return f"{url}{'&' if '?' in url else '?'}user={_user(user)}"
 
 
 def pinned(url: str, identity: str) -> str:
@@ -106,6 +122,16 @@ def moved(url: str, address: Address) -> str:
     'snowmelt://127.0.0.1:4412/orders'
     """
     return urlsplit(url)._replace(netloc=str(address)).geturl()
+
+
+def _user(given: str | None) -> str:
+    """Whose secret the token is; nobody's where one token is all there is.
+
+    >>> _user("shop"), _user("")
+    ('shop', '')
+    """
+    user = os.environ.get("SNOWMELT_USER", "") if given is None else given
+    return plain_name("user", user) if user or not isinstance(user, str) else ""
 
 
 def _plain(options: dict[str, str]) -> bool:

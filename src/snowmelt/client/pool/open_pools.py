@@ -99,7 +99,14 @@ def join(
     producer = options.get("producer", "")
     peer = PoolPeer(me, pool, settings, Random(), contacts, producer)
     listen, advertise = listening(options)
-    config = PeerConfig(name=me, key=key, listen=listen, advertise=advertise, limits=limits)
+    config = PeerConfig(
+        name=me,
+        key=key,
+        contacts=contacts,
+        listen=listen,
+        advertise=advertise,
+        limits=limits,
+    )
     if place is not None:
         config = msgspec.structs.replace(
             config, cluster=place.cluster, credentials=place.credentials, known=place.known

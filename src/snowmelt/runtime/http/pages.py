@@ -49,7 +49,8 @@ class SiteContext(msgspec.Struct, frozen=True):
     http: Address
     """Where it shows its pages."""
     cluster: str
-    credentials: Credentials
+    credentials: Callable[[], Credentials]
+    """What the node shows, now."""
     ask: Callable[[Any], Awaitable[Any]]
     """Asks the node's own machines."""
     token: str = ""

@@ -19,6 +19,8 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     name: NodeId
     key: bytes = b""
     """What the name is made of, for nodes."""
+    contacts: tuple[NodeId, ...] = ()
+    """The nodes that a person named."""
     cluster: str = "snowmelt"
     credentials: Credentials = Credentials()
     known: KnownCluster = msgspec.field(default_factory=KnownCluster)

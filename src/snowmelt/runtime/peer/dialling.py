@@ -131,6 +131,9 @@ class Dialler:
 
     def _reach(self, target: NodeId, address: Address, role: Role, after: bytes) -> DialledPeer:
         deadline = monotonic() + self._limits.dial_seconds
+        config = self._caller.config
+        if role is Role.CLIENT and target not in config.contacts:
+            config.credentials.check_dial(address)
         stream = self._stream(address, role)
         self._open[threading.get_ident()] = stream
         try:

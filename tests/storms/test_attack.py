@@ -278,7 +278,7 @@ def test_strangers_cost_others_little_and_end_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-KIND_OF = {"lets-in": "strangers"}
+KIND_OF = {"lets-in": "strangers", "heeds-all": "roles"}
 BUDGETS = ("--memory", "160", "--disk", "60", "--answer", "5")
 
 

@@ -6,12 +6,11 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
-import snowmelt
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.wire.greeting import Role
 from snowmelt_world.attack.forge import Forge
 from snowmelt_world.attack.setting import OWN_PREFIX, AttackSetting, Target
-from snowmelt_world.attack.speaking import Flood, greeted, pour
+from snowmelt_world.attack.speaking import Flood, connected, greeted, pour
 from snowmelt_world.attack.tally import Tally
 
 CONNECTIONS: Final = 2
@@ -37,7 +36,7 @@ def prepare(setting: AttackSetting) -> None:
     """Makes what calls of attackers name, with bounds: so they reach more than a refusal."""
     with (
         suppress(SnowmeltError),
-        snowmelt.connect(setting.url, token=setting.token) as cluster,
+        connected(setting.url, setting.attacker) as cluster,
     ):
         bounds: dict[str, Any] = {"max_items": ITEMS_MAX, "max_bytes": BYTES_MAX, "replicas": 2}
         cluster.fifo(f"{OWN_PREFIX}q", **bounds).put(b"one", timeout=READY_SECONDS)

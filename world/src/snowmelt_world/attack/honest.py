@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import msgspec
 
-import snowmelt
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import Empty, LeaseLost, OutcomeUnknown, SnowmeltError
 from snowmelt_world.attack.account import EACH_PRODUCER, Did, Line
 from snowmelt_world.attack.setting import HONEST_PREFIX, AttackSetting, Target
+from snowmelt_world.attack.speaking import connected
 from snowmelt_world.storms.words import StdinWords
 
 ORDERS: Final = f"{HONEST_PREFIX}orders"
@@ -35,6 +35,8 @@ GET_SECONDS: Final = 1.0
 PROBE_SECONDS: Final = 0.5
 DRAIN_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 3.0
+LEASE_SECONDS: Final = 15.0
+"""What a get took whose answer did not come is there again after this."""
 UP: Final = "honest.up"
 JOURNAL: Final = "honest.jsonl"
 
@@ -56,7 +58,7 @@ class Journal:
 def work(setting: AttackSetting, words: StdinWords) -> None:
     """Until it is asked to make its account."""
     journal = Journal(setting.folder / JOURNAL)
-    with snowmelt.connect(setting.url, token=setting.token) as cluster:
+    with connected(setting.url, setting.honest) as cluster:
         _lay_down(cluster)
         worker = _Worker(setting, cluster, journal, words.stop)
         threads = [
@@ -87,7 +89,7 @@ class _Worker:
         self, setting: AttackSetting, cluster: Cluster, journal: Journal, stop: threading.Event
     ) -> None:
         self._setting = setting
-        self._orders = cluster.fifo(ORDERS, replicas=2, lease=60.0)
+        self._orders = cluster.fifo(ORDERS, replicas=2, lease=LEASE_SECONDS)
         self._journal = journal
         self._stop = stop
         self._put = [0] * PRODUCERS
@@ -121,12 +123,13 @@ class _Worker:
 
     def take(self) -> None:
         """What comes is acknowledged; at the end until nothing comes any more."""
-        quiet_since = end = 0.0
+        quiet_since = end = failed = 0.0
         while True:
             now = time.monotonic()
             if not self._producing:
                 end = end or now + DRAIN_SECONDS
-                if now > end or (quiet_since and now - quiet_since > QUIET_SECONDS):
+                calm = max(quiet_since, failed + LEASE_SECONDS if failed else 0.0)
+                if now > end or (quiet_since and now - calm > QUIET_SECONDS):
                     return
             try:
                 items = self._orders.get_many(AHEAD_MOST, timeout=GET_SECONDS)
@@ -134,6 +137,7 @@ class _Worker:
                 quiet_since = quiet_since or now
             except SnowmeltError as error:
                 self._journal.write(Did.GET_FAILED, 0, repr(error), time.monotonic() - now)
+                failed, quiet_since = time.monotonic(), 0.0
                 time.sleep(REFUSED_SECONDS)
             else:
                 quiet_since = 0.0
@@ -166,7 +170,7 @@ class _Worker:
         while not self._stop.wait(PROBE_SECONDS):
             begin = time.monotonic()
             try:
-                with snowmelt.connect(url, token=self._setting.token) as cluster:
+                with connected(url, self._setting.honest) as cluster:
                     probe = cluster.fifo(name, replicas=2)
                     probe.put(b"there?", timeout=self._setting.answer_s)
                     with probe.get(timeout=self._setting.answer_s):

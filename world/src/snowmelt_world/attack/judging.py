@@ -7,7 +7,7 @@
 5. No turn of a node's loop is too long, by its own thread's time.
 6. Honest items: none lost, doubled, made up, or out of order.
 7. What others had before is there.
-8. Who has no token, or is no node, is not let in.
+8. Who has no secret is not let in, and who has no right to a name is not heard about it.
 
 A lying member (rule 5 of the package) is judged by 1, 4 and 5.
 """
@@ -30,7 +30,7 @@ DISK: Final = "disks stay under their budget"
 TURNS: Final = "no turn is too long"
 ITEMS: Final = "honest items are all there, once, in order"
 OTHERS: Final = "what others had is there"
-KEPT_OUT: Final = "who is nobody is not let in"
+KEPT_OUT: Final = "nobody is let in, or heard, without a right"
 THINGS_KEPT: Final = 3
 """So many things are laid down before."""
 

@@ -5,13 +5,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import snowmelt
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.wire.greeting import Role
 from snowmelt_world.attack.fields import prepare
 from snowmelt_world.attack.forge import Forge
 from snowmelt_world.attack.setting import AttackSetting, Target
-from snowmelt_world.attack.speaking import Flood, greeted, pour
+from snowmelt_world.attack.speaking import Flood, connected, greeted, pour
 from snowmelt_world.attack.tally import Tally
 
 
@@ -29,14 +28,14 @@ def attack(setting: AttackSetting, number: int, tally: Tally, goes_on: Callable[
 
 
 def _dial(setting: AttackSetting, target: Target) -> Callable[[], socket.socket]:
-    return lambda: greeted(setting, target, setting.member, Role.NODE)
+    return lambda: greeted(setting, target, setting.member, Role.NODE, setting.node)
 
 
 def _known(setting: AttackSetting) -> list[Any]:
     """The numbers and names that a member knows: view, incarnations, terms."""
     with (
         suppress(SnowmeltError),
-        snowmelt.connect(setting.member_url, token=setting.token) as cluster,
+        connected(setting.member_url, setting.honest) as cluster,
     ):
         status = cluster.status(timeout=5.0)
         view = status.view

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from snowmelt.core.node import Received
+from snowmelt.core.users import User
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.queue.calls import Purge, Put
 from snowmelt.runtime.driver import Driver
@@ -81,6 +82,7 @@ _OF_ATTACKERS: Final[dict[str, Callable[[int, Driver, Any], None]]] = {
     "starves": _nothing,
     "ignores": _nothing,
     "lets-in": _nothing,
+    "heeds-all": _nothing,
 }
 PLANTS: Final = tuple(_OF_ATTACKERS)
 FOUND_AS: Final = {
@@ -93,6 +95,7 @@ FOUND_AS: Final = {
     "starves": judging.RATE,
     "ignores": judging.ANSWERS,
     "lets-in": judging.KEPT_OUT,
+    "heeds-all": judging.KEPT_OUT,
 }
 """Which property each breaks."""
 
@@ -116,6 +119,8 @@ def plant(name: str) -> None:
         original(self, event, now)
 
     Driver._step = step  # type: ignore[method-assign]
+    if name == "heeds-all":
+        User.may = lambda *_: True  # type: ignore[method-assign]
     if name == "lets-in":
         hmac.compare_digest = lambda *_: True
 

@@ -12,16 +12,26 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.cli.local import HERE, LocalCluster, LocalHost
-from snowmelt.core.errors import Unavailable
+from snowmelt.core.errors import SnowmeltError, Unavailable
 from snowmelt_world.attack import account, honest
 from snowmelt_world.attack.judging import Evidence, Phase, judge, rates
 from snowmelt_world.attack.process import HONEST
-from snowmelt_world.attack.setting import AttackSetting, Kind, Target
+from snowmelt_world.attack.setting import (
+    GUEST_PREFIX,
+    OWN_PREFIX,
+    AttackSetting,
+    Identity,
+    Kind,
+    Target,
+)
+from snowmelt_world.attack.speaking import connected
 from snowmelt_world.attack.tally import summed
 from snowmelt_world.attack.watching import Sample, Watch
 from snowmelt_world.shares import Shares, Unbounded
 
 NODES: Final = 3
+RIGHTS: Final = ("put", "get", "peek", "manage")
+"""What attackers may do with names of their own."""
 MEMBER: Final = f"n{NODES + 1}"
 UP_SECONDS: Final = 60.0
 REST_SECONDS: Final = 2.0
@@ -65,25 +75,35 @@ class AttackResult(msgspec.Struct, kw_only=True):
 
 
 def own_cluster(
-    stack: ExitStack, folder: Path, token: str, plant: str = ""
+    stack: ExitStack, setting: AttackSetting, plant: str = ""
 ) -> tuple[LocalCluster, Sequence[Target]]:
     """Nodes of the attack's own: those that are attacked, and one whose name it uses."""
-    secret = folder / "token"
-    secret.touch(mode=0o600)
-    secret.write_text(token)
+    users = setting.folder / "users"
+    users.touch(mode=0o600)
+    users.write_text(
+        "".join(
+            f"{who.user} {who.secret} {rights}\n"
+            for who, rights in (
+                (setting.honest, "admin"),
+                (setting.attacker, " ".join(f"{one}:{OWN_PREFIX}*" for one in RIGHTS)),
+                (setting.guest, f"peek:{GUEST_PREFIX}*"),
+                (setting.node, "node"),
+            )
+        )
+    )
     home = HERE
     if plant:
         module = "snowmelt_world.attack.planted"
         home = LocalHost(prefix=(sys.executable, "-m", module, plant))
     cluster = LocalCluster(
         NODES + 1,
-        folder / "nodes",
+        setting.folder / "nodes",
         heartbeat=0.5,
         homes=[home] * (NODES + 1),
-        options=["--token-file", str(secret)],
+        options=["--users", str(users)],
     )
     stack.enter_context(cluster)
-    with _environment(token):
+    with _environment(setting.honest):
         cluster.start()
     return cluster, [
         Target(one.name, "127.0.0.1", one.port, one.pid, str(one.folder))
@@ -92,16 +112,15 @@ def own_cluster(
 
 
 @contextmanager
-def _environment(token: str) -> Iterator[None]:
-    """Whoever asks the nodes for their view has the token from there."""
-    before = os.environ.get("SNOWMELT_TOKEN")
-    os.environ["SNOWMELT_TOKEN"] = token
+def _environment(who: Identity) -> Iterator[None]:
+    """Whoever asks the nodes for their view is this one."""
+    before = dict(os.environ)
+    os.environ.update(SNOWMELT_TOKEN=who.secret, SNOWMELT_USER=who.user)
     try:
         yield
     finally:
-        del os.environ["SNOWMELT_TOKEN"]
-        if before is not None:
-            os.environ["SNOWMELT_TOKEN"] = before
+        os.environ.clear()
+        os.environ.update(before)
 
 
 class _Process:
@@ -194,7 +213,7 @@ def run(setting: AttackSetting, stack: ExitStack, tick: Tick) -> AttackResult:
             if kind is Kind.MEMBERS:
                 wrong += _end_of_work(worker, tick)
             phases.append(_attacked(setting, kind, bounds, worker, wrong, tick))
-            time.sleep(REST_SECONDS)
+            _rest(setting, tick)
         if worker.running:
             wrong += _end_of_work(worker, tick)
         samples = (*watch.samples, *(watch.look(one) for one in setting.targets))
@@ -203,6 +222,23 @@ def run(setting: AttackSetting, stack: ExitStack, tick: Tick) -> AttackResult:
     evidence = Evidence(setting, tuple(phases), samples, lines, counts)
     (setting.folder / "samples.json").write_bytes(msgspec.json.encode((phases, samples)))
     return _summed(evidence, wrong, bounds.how)
+
+
+def _rest(setting: AttackSetting, tick: Tick) -> None:
+    """What was begun comes to its end, and all nodes have a view again, or have had the time."""
+    time.sleep(REST_SECONDS)
+    end = time.monotonic() + UP_SECONDS
+    while time.monotonic() < end and not all(_stands(setting, one) for one in setting.targets):
+        tick("all is calm until nodes are in one view")
+        time.sleep(LOOK_SECONDS)
+
+
+def _stands(setting: AttackSetting, target: Target) -> bool:
+    try:
+        with connected(f"snowmelt://{target.address}/{setting.cluster}", setting.honest) as one:
+            return one.status(timeout=REST_SECONDS).standing == "current"
+    except SnowmeltError:
+        return False
 
 
 def _calm(setting: AttackSetting, tick: Tick) -> Phase:

@@ -6,9 +6,12 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.shown import repr_without
+
 OWN_PREFIX: Final = "attack."
 """Of all that attackers make; nothing else is theirs."""
 HONEST_PREFIX: Final = "honest."
+GUEST_PREFIX: Final = "guest."
 
 
 class Kind(StrEnum):
@@ -44,6 +47,16 @@ class Target(msgspec.Struct, frozen=True):
         return f"{self.host}:{self.port}"
 
 
+class Identity(msgspec.Struct, frozen=True):
+    """Who somebody is to the cluster: a user and its secret, or one token for all."""
+
+    user: str = ""
+    secret: str = ""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "secret")
+
+
 class AttackSetting(msgspec.Struct, frozen=True, kw_only=True):
     """One attack; its processes are given it as JSON."""
 
@@ -60,7 +73,14 @@ class AttackSetting(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     calm: float
     """Seconds for which the honest work alone, first."""
-    token: str = ""
+    honest: Identity = Identity()
+    """Who works, and who looks at nodes: it may do everything."""
+    attacker: Identity = Identity()
+    """Who has rights to names of attackers, where the cluster knows users."""
+    guest: Identity = Identity()
+    """Who has no right to any of these names; as the attacker, where one token is for all."""
+    node: Identity = Identity()
+    """What nodes show each other."""
     cluster: str = "snowmelt"
     member: str = ""
     """The node whose name the attack owns; none where the cluster is another's."""
@@ -75,5 +95,7 @@ class AttackSetting(msgspec.Struct, frozen=True, kw_only=True):
     def folder(self) -> Path:
         return Path(self.place)
 
-    def __repr__(self) -> str:  # the token is not for logs
-        return f"AttackSetting({self.url}, seed={self.seed})"
+    @property
+    def knows_users(self) -> bool:
+        """Whether the cluster tells one who has a right from one who has none."""
+        return bool(self.guest.user)

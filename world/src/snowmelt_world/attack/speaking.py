@@ -15,14 +15,16 @@ from typing import Any, Final
 
 import msgspec
 
+from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
+from snowmelt.runtime.credentials import Credentials
 from snowmelt.wire.codec import MessageDecoder, encode
 from snowmelt.wire.connection import Connection, Ended, Stage
 from snowmelt.wire.framing import FrameReader, Kind, framed
 from snowmelt.wire.greeting import CLIENT_PREFIX, KEY_BYTES, Role, Speaker, made_of
 from snowmelt.wire.sides import Dialling
-from snowmelt_world.attack.setting import AttackSetting, Target
+from snowmelt_world.attack.setting import AttackSetting, Identity, Target
 from snowmelt_world.attack.tally import Tally
 
 DIAL_SECONDS: Final = 3.0
@@ -43,19 +45,25 @@ def bare(target: Target, timeout: float = DIAL_SECONDS) -> socket.socket:
     return socket.create_connection((target.host, target.port), timeout)
 
 
-def speaker(setting: AttackSetting, name: str, role: Role, token: str | None = None) -> Speaker:
+def connected(url: str, who: Identity) -> Cluster:
+    """The cluster, for a client of the product that is this one."""
+    return Cluster(url, who.secret, who.user)
+
+
+def speaker(setting: AttackSetting, name: str, role: Role, who: Identity | None = None) -> Speaker:
     """Who says this name; a client's own has the letters before it that prove it."""
     key = sha256(name.encode()).digest()[:KEY_BYTES] if role is Role.CLIENT else b""
     whole = f"{made_of(key)}.{name.removeprefix(CLIENT_PREFIX)}" if key else name
-    secret = setting.token if token is None else token
-    return Speaker(cluster=setting.cluster, name=NodeId(whole), role=role, secret=secret, key=key)
+    who = who or setting.attacker
+    known = Credentials(token=who.secret, user=who.user)
+    return known.speaker(setting.cluster, NodeId(whole), role, key=key)
 
 
 def greeted(
-    setting: AttackSetting, target: Target, name: str, role: Role, token: str | None = None
+    setting: AttackSetting, target: Target, name: str, role: Role, who: Identity | None = None
 ) -> socket.socket:
     """A connection that is open under this name; raises what the node says."""
-    machine = Connection(Dialling(speaker(setting, name, role, token)))
+    machine = Connection(Dialling(speaker(setting, name, role, who)))
     stream = bare(target)
     try:
         while machine.stage is Stage.GREETING:

@@ -9,10 +9,10 @@ from typing import Final, Self
 
 import msgspec
 
-import snowmelt
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.runtime.statistics import NodeStatistics
 from snowmelt_world.attack.setting import AttackSetting, Target
+from snowmelt_world.attack.speaking import connected
 
 EACH_SECONDS: Final = 0.5
 ASK_SECONDS: Final = 5.0
@@ -79,7 +79,7 @@ class Watch:
         url = f"snowmelt://{target.address}/{self._setting.cluster}"
         with (
             suppress(SnowmeltError),
-            snowmelt.connect(url, token=self._setting.token) as cluster,
+            connected(url, self._setting.honest) as cluster,
         ):
             return cluster.statistics(timeout=ASK_SECONDS)
         return None

@@ -6,7 +6,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,7 +19,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.runtime.credentials import is_loopback
 from snowmelt_world.attack.planted import PLANTS
 from snowmelt_world.attack.run import INVALID, MEMBER, NODES, AttackResult, own_cluster, run
-from snowmelt_world.attack.setting import ALL, AttackSetting, Kind, Target
+from snowmelt_world.attack.setting import ALL, AttackSetting, Identity, Kind, Target
 from snowmelt_world.attack.showing import plot, show
 from snowmelt_world.storms.showing import Showing
 
@@ -58,6 +58,7 @@ def attack(
     rate: Rate = 0.5,
     answer: Answer = 10.0,
     token_file: TokenFile = None,
+    user: Annotated[str, typer.Option(help="Whose token that is, where there are users.")] = "",
     mine: Mine = False,
     own: Annotated[bool, typer.Option("--own", help="Start nodes here, and attack them.")] = False,
     plant: Planted = "",
@@ -89,7 +90,7 @@ def attack(
         inputs=inputs,
         seed=time.time_ns() // 1_000_000 % 1_000_000 if seed is None else seed,
         attackers=attackers,
-        token=read_token(token_file) if url else secrets.token_urlsafe(24),
+        **(_given(read_token(token_file), user) if url else _made()),
         place="",
         calm=max(CALM_LEAST, min(CALM_SECONDS, CALM_PART * 60 * minutes)),
         memory_mib=memory,
@@ -131,14 +132,14 @@ def _run(setting: AttackSetting, plant: str, drawn: Path | None, showing: Showin
     showing.say(f"seed {setting.seed}, in {setting.folder}")
     with ExitStack() as stack:
         if setting.url:
-            place = read(setting.url, setting.token)
+            place = read(setting.url, setting.honest.secret, setting.honest.user)
             targets = tuple(
                 Target(f"node-{number}", one.host, one.port)
                 for number, one in enumerate(place.addresses, 1)
             )
             setting = msgspec.structs.replace(setting, targets=targets, cluster=place.cluster)
         else:
-            cluster, some = own_cluster(stack, setting.folder, setting.token, plant)
+            cluster, some = own_cluster(stack, setting, plant)
             url = "snowmelt://" + ",".join(one.address for one in some)
             setting = msgspec.structs.replace(
                 setting,
@@ -156,6 +157,18 @@ def _run(setting: AttackSetting, plant: str, drawn: Path | None, showing: Showin
         if drawn is not None:
             plot(setting.folder, drawn)
         return result
+
+
+def _given(token: str, user: str) -> dict[str, Any]:
+    """Where the cluster is given there is one token for all."""
+    who = Identity(user, token)
+    return {"honest": who, "attacker": who, "guest": who, "node": who}
+
+
+def _made() -> dict[str, Any]:
+    """Four users, with secrets that are drawn."""
+    names = {"honest": "judge", "attacker": "attacker", "guest": "guest", "node": "nodes"}
+    return {part: Identity(user, secrets.token_urlsafe(24)) for part, user in names.items()}
 
 
 def _kinds(text: str) -> tuple[Kind, ...]:

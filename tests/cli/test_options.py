@@ -21,7 +21,10 @@ WRONG = [
     ((*NODE, "--limit", "connections=0"), ("connections", "0", "1 to 4294967295")),
     ((*NODE, "--limit", "greeting_seconds=nan"), ("greeting_seconds", "nan", "0.001 to")),
     ((*NODE, "--limit", "frame_bytes=much"), ("frame_bytes", "'much'")),
-    ((*NODE, "--limit", "patience=1"), ("--limit", "'patience=1'", "connections, frame_bytes")),
+    (
+        (*NODE, "--limit", "patience=1"),
+        ("--limit", "'patience=1'", "connections, strangers, frame_bytes"),
+    ),
     ((*NODE, "--token-file", "{tmp}/none"), ("--token-file", "none", "readable text file")),
     ((*NODE, "--token-file", "{tmp}/empty"), ("--token-file", "empty", "this one is empty")),
     ((*NODE, "--tls-key", "{tmp}/empty"), ("--tls-authority", "None", "all three or none")),

@@ -231,3 +231,69 @@ async def test_files_of_tls_that_do_not_read_are_named(tmp_path: Path, papers: P
         )
         with pytest.raises(BadOption, match="TLS files is"):
             await Server(config).start()
+
+
+async def test_a_certificate_and_its_authority_change_while_a_node_runs(
+    tmp_path: Path, papers: Papers
+) -> None:
+    (tmp_path / "next").mkdir()
+    after = Papers(tmp_path / "next")
+    shown, coming = papers.of("n1"), after.of("n1")
+    async with (
+        serving(tmp_path, credentials=shown) as node,
+        snowmelt.aio.connect(url(node.address, papers), token=TOKEN) as stays,
+    ):
+        await stays.ping()
+        for file, by in (
+            (shown.certificate, coming.certificate),
+            (shown.key, coming.key),
+            (shown.authority, coming.authority),
+        ):
+            assert file is not None
+            assert by is not None
+            file.write_bytes(by.read_bytes())
+        server = node.server
+        assert server._accounts is not None
+        assert server._transport is not None
+        server._accounts.read_again(server._transport)
+        before = server.statistics().connections_total
+        await stays.ping()
+        assert server.statistics().connections_total == before, "it goes on by the old one"
+        for _ in range(2):
+            async with snowmelt.aio.connect(url(node.address, after), token=TOKEN) as comes:
+                await comes.ping()
+        async with await Stranger.dial(node.address, coming.client_context()) as other:
+            await (await other.greet(token=TOKEN)).is_served()
+        other_node = Server(
+            NodeConfig(
+                id=NodeId("n2"),
+                listen=Address("127.0.0.1", 0),
+                data=tmp_path / "n2",
+                join=(node.address,),
+                settings=QUICK,
+                credentials=after.of("n2"),
+            )
+        )
+        await other_node.start()
+        try:
+            await until(lambda: other_node.current)
+        finally:
+            await other_node.stop(depart=False)
+
+
+async def test_files_of_tls_that_do_not_read_leave_those_of_before(
+    tmp_path: Path, papers: Papers
+) -> None:
+    shown = papers.of("n1")
+    async with serving(tmp_path, credentials=shown) as node:
+        assert shown.certificate is not None
+        good = shown.certificate.read_bytes()
+        shown.certificate.write_text("no certificate")
+        server = node.server
+        assert server._accounts is not None
+        assert server._transport is not None
+        with pytest.raises(BadOption):
+            server._accounts.read_again(server._transport)
+        shown.certificate.write_bytes(good)
+        async with snowmelt.aio.connect(url(node.address, papers), token=TOKEN) as cluster:
+            await cluster.ping()

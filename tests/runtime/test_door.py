@@ -6,7 +6,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import pytest
+from msgspec import inspect
 
 from greetings import whole
 from runtime.network import Serving, Stranger, serving, until
@@ -23,7 +25,8 @@ from snowmelt.protocols.queue import backups, calls, deletes, drains, statuses
 from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule, What
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.door import REFUSALS_MAX
-from snowmelt.wire.codec import Request
+from snowmelt.wire.codec import Request, Response
+from snowmelt.wire.rights import OWN
 
 AT = baton.HeldAt(NodeId("n1"), 1, Address("127.0.0.1", 1))
 SPAN = calls.Span(0, 1, "n1/1/1", 0, ())
@@ -267,3 +270,65 @@ async def test_the_audit_log_has_who_from_where_what_and_on_what(
     assert "address" in refused[0].fields  # type: ignore[attr-defined]
     assert len(refused) == REFUSALS_MAX
     assert node.server.statistics().refused == {"Purge": REFUSALS_MAX + 40}
+
+
+async def test_names_of_producers_and_groups_belong_to_the_user_who_says_them(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as node, AsyncExitStack() as stack:
+        await current(node)
+        ops = await shop(stack, node, ANYBODY, "c-ops")
+        await ops.ask(calls.Open("q", QueueSettings()))
+        mine = await shop(stack, node, user("put:q", "get:q"), "c-mine")
+        thief = User("thief", user("put:q", "get:q").permissions)
+        its = await shop(stack, node, thief, "c-thief")
+        # junk under somebody's number takes nothing from what that one puts
+        for line in (its, mine, ops):
+            done = await line.ask(calls.Put("q", "loader", 1, ONE, b"x"))
+            assert (done.repeated, done.copies) == (False, 1)
+        assert (await mine.ask(calls.Put("q", "loader", 1, ONE, b"x"))).repeated
+        assert (await ops.ask(calls.Put("q", "shop/loader", 1, ONE, b"x"))).repeated
+        assert (await its.ask(calls.Put("q", "shop/loader", 1, ONE, b"x"))).error == "BadOption"
+        # a group
+        lease = (await mine.ask(calls.Assign("q", "g", 0, "r", 0, 1, 100))).lease
+        assert (await its.ask(calls.Locate("q", "g", lease, 0, 1))).error == "LeaseLost"
+        await its.ask(calls.ReleaseGroup("q", "g"))
+        assert (await mine.ask(calls.Locate("q", "g", lease, 0, 1))).lost == 0
+        assert [one.name for one in (await mine.ask(calls.ListGroups("q"))).groups] == ["g"]
+        assert (await its.ask(calls.ListGroups("q"))).groups == ()
+        assert [one.name for one in (await ops.ask(calls.ListGroups("q"))).groups] == ["shop/g"]
+        refused = await mine.ask(calls.Locate("q", "g", lease + 1, 0, 1))
+        assert "shop/" not in refused.text
+
+
+async def test_a_staged_batch_is_published_by_its_user_alone(tmp_path: Path) -> None:
+    async with serving(tmp_path) as node, AsyncExitStack() as stack:
+        await current(node)
+        ops = await shop(stack, node, ANYBODY, "c-ops")
+        await ops.ask(calls.Open("q", QueueSettings()))
+        mine = await shop(stack, node, user("put:q"), "c-mine")
+        its = await shop(stack, node, User("thief", user("put:q").permissions), "c-thief")
+        receipt = await mine.ask(calls.Put("q", "c-1", 1, ONE, b"x", hold=seconds(100)))
+        publish = calls.PublishStaged("q", "driver", 7, (receipt,))
+        assert (await its.ask(publish)).error == "NotStaged"
+        done = await mine.ask(publish)
+        assert (done.start, done.stop) == (0, 1)
+
+
+def test_each_answer_with_names_of_users_is_shown_without_them() -> None:
+    own = [
+        f"{kind.__name__}.{one.name}"
+        for kind in (*get_args(Response), calls.GroupStatus)
+        if issubclass(kind, msgspec.Struct)
+        for one in inspect.type_info(kind).fields  # type: ignore[attr-defined]
+        if getattr(one.type, "extra", None) == {"own": True}
+    ]
+    assert own == ["GroupStatus.name"]
+    assert sorted({f"{kind.__name__}.{field}" for kind, field in OWN.items()}) == [
+        "Assign.group",
+        "Locate.group",
+        "Plan.producer",
+        "PublishStaged.producer",
+        "Put.producer",
+        "ReleaseGroup.group",
+    ]

@@ -51,7 +51,7 @@ def planned(*receipts: calls.Receipt, queue: str = "q") -> calls.Plan:
 ABSURD = {
     "a group without a name": (assign(""), "BadOption"),
     "a group with a NUL": (assign("a\0b"), "BadOption"),
-    "a group with a slash": (assign("a/b"), "BadOption"),
+    "a group with two slashes": (assign("a/b/c"), "BadOption"),
     "a group with a line feed at the end": (assign("a\n"), "BadOption"),
     "a group with a long name": (assign("g" * 65), "BadOption"),
     "a reader without a name": (assign(reader=""), "BadOption"),

@@ -15,6 +15,7 @@ A user is a name, a secret that proves it, and rights. Who runs a cluster writes
 3. Several lines with one name are several secrets of one user: that is how a secret is changed
    without a stop. The user may do what any of these lines says.
 4. Where one token is all there is, it is the secret of `ANYBODY`, who may do everything.
+5. Names of producers and groups belong to the user who says them (`OwnName`).
 """
 
 import re
@@ -48,6 +49,14 @@ Patterns = Annotated[
     msgspec.Meta(max_length=PERMISSIONS_MAX * PATTERNS_MAX),
 ]
 """Names, and beginnings of names with a `*` behind them."""
+
+
+OwnName = Annotated[str, msgspec.Meta(max_length=300, extra={"own": True})]
+"""A name that belongs to whoever says it: of a producer, or of a group.
+
+Another user's of the same name is another. It is stored behind the name of its user and a `/`,
+which no name of a user has. Who may do everything says it whole.
+"""
 
 
 class Right(Enum):
@@ -134,6 +143,15 @@ class User(msgspec.Struct, frozen=True, cache_hash=True):
             (one.right is right and one.covers(name)) or (asks_as_client and one.right in _ALL)
             for one in self.permissions
         )
+
+    @property
+    def prefix(self) -> str:
+        """What stands before a name that belongs to this user, where it is stored.
+
+        >>> User("shop", ()).prefix, ANYBODY.prefix
+        ('shop/', '')
+        """
+        return "" if self.may(Right.ADMIN) else f"{self.name}/"
 
     def patterns(self, rights: Collection[Right]) -> tuple[str, ...]:
         """Which names they may ask one of these rights of.

@@ -21,7 +21,7 @@ from snowmelt.core.errors import (
     TooLarge,
 )
 from snowmelt.core.names import NodeId
-from snowmelt.core.users import User
+from snowmelt.core.users import ANYBODY, User
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.arriving import LARGE, Arriving
 from snowmelt.runtime.deadline import Deadline
@@ -68,6 +68,9 @@ class ConnectionOwner(Protocol):
 
     def called(self, connection: "LoopConnection", call: Call[Any]) -> None:
         """The other side asks for something."""
+
+    def shown(self, user: User, message: Any) -> Any:
+        """A message as this user may see it."""
 
     def spoke(self, connection: "LoopConnection") -> None:
         """A node said something here, and will hear its answer here."""
@@ -240,6 +243,8 @@ class LoopConnection(asyncio.Protocol):
     def send(self, message: Any) -> None:
         """Sends a message, with all that is sent in the same turn of the loop."""
         machine = self._machine
+        if self.user is not ANYBODY:
+            message = self._owner.shown(self.user, message)
         try:
             machine.send(message)
         except TooLarge as error:

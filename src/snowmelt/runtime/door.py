@@ -34,7 +34,7 @@ from snowmelt.protocols.membership.messages import OF_STRANGERS
 from snowmelt.runtime.connection import LoopConnection, origin_of
 from snowmelt.runtime.logs import audit, tell
 from snowmelt.runtime.statistics import Counts
-from snowmelt.wire.rights import ANY, RULES, refusal
+from snowmelt.wire.rights import ANY, OWN, RULES, refusal
 
 NAMES_MAX: Final = 1_000
 """So many strangers are told of by name; the rest are only counted."""
@@ -97,19 +97,29 @@ class Door:
 
     def called(self, line: LoopConnection, call: Call[Any]) -> None:
         """A call came on a connection whose user is known."""
-        user = line.user
-        if user is not ANYBODY:
-            kind: type = type(call.body)
-            field = _FIELD.get(kind)
-            if field is None or not _may(user, kind, getattr(call.body, field)):
-                body = self._asked(line, call)
-                if body is None:
-                    return
-                call = Call(call.number, body)
+        if line.user is not ANYBODY:
+            body = self._allowed(line, call)
+            if body is None:
+                return
+            call = Call(call.number, body)
         self._deliver(line.peer, call)
 
+    def _allowed(self, line: LoopConnection, call: Call[Any]) -> Any:
+        """What is to be done of a call; None where it was refused."""
+        user, body = line.user, call.body
+        kind: type = type(body)
+        field = _FIELD.get(kind)
+        if field is None or not _may(user, kind, getattr(body, field)):
+            body = self._asked(line, call)
+            if body is None:
+                return None
+        own = OWN.get(kind)
+        if own is None or not (prefix := _prefix(user)):
+            return body
+        return replace(body, **{own: prefix + getattr(body, own)})
+
     def _asked(self, line: LoopConnection, call: Call[Any]) -> Any:
-        """What is to be done of a call whose name is not all there is to ask about; or None."""
+        """The same where a right on one name is not all there is to ask about."""
         user, body = line.user, call.body
         kind: type = type(body)
         if kind in _FREE:
@@ -164,3 +174,8 @@ NAMES_SHOWN: Final = 10
 def _may(user: User, kind: type, name: str) -> bool:
     name = name.partition("/")[0]
     return any(user.may(one, name) for one in RULES[kind].rights)
+
+
+@lru_cache(1 << 10)
+def _prefix(user: User) -> str:
+    return user.prefix

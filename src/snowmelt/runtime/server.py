@@ -59,6 +59,7 @@ from snowmelt.store import Store
 from snowmelt.store.folder import others_may_look
 from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import KnownCluster, as_error
+from snowmelt.wire.rights import as_seen
 
 AGAIN: Final = (signal.SIGHUP,)
 HANDS_OVER: Final = 0.4
@@ -161,6 +162,7 @@ class Server:
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
         door = self._door = Door(config.id, transport.dropped, self._driver.received)
         transport.deliver, transport.called = door.heard, door.called
+        transport.shown = as_seen
         transport.gone = self._gone
         transport.lost = severing.lost
         tell("listening", node=config.id, address=str(listening), data=str(config.data))

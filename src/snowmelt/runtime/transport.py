@@ -21,7 +21,7 @@ from snowmelt.core.errors import (
     Unavailable,
 )
 from snowmelt.core.names import Address, NodeId, address_of
-from snowmelt.core.users import Right
+from snowmelt.core.users import Right, User
 from snowmelt.protocols.calling import Call
 from snowmelt.runtime import near
 from snowmelt.runtime.arriving import Arriving
@@ -102,6 +102,8 @@ class Transport:
             self.deliver(connection.peer, call)
         )
         """Told of a call, and on which connection it came."""
+        self.shown: Callable[[User, Any], Any] = lambda _, message: message
+        """A message as a user may see it."""
         self._chance = Random()
         self._routes: dict[NodeId, TargetRoute] = {}
         self._connections: dict[LoopConnection, None] = {}  # in the order they came

@@ -5,16 +5,21 @@
    queue, a pool, a baton, a topic. Where there are several names, the right is needed on each.
    No field: it is about the cluster. No right: whoever was let in may ask it.
 3. A partition is asked about by the right on its queue.
-4. A call that lists names has a field for the patterns of names that the user may see, and a call
+4. Names of producers and groups belong to the user who says them (`core.users.OwnName`). The door
+   puts the user before such a name in a call, and takes it away from what the user is shown.
+5. A call that lists names has a field for the patterns of names that the user may see, and a call
    that may make a queue has one that says whether it may. The door fills both in.
 """
 
 from typing import Any, Final, get_args
 
 import msgspec
+from msgspec import inspect
+from msgspec.structs import replace
 
 from snowmelt.core.users import Right, User
 from snowmelt.protocols.baton import calls as baton
+from snowmelt.protocols.calling import Answer, Declined
 from snowmelt.protocols.echo import messages as echo
 from snowmelt.protocols.membership import messages as membership
 from snowmelt.protocols.multicast import calls as multicast
@@ -186,6 +191,36 @@ def refusal(user: User, call: Any) -> str:
             if not any(user.may(one, name) for one in rights):
                 return _said(user, what, name, rights)
     return ""
+
+
+def _own_field(kind: type) -> str:
+    fields = inspect.type_info(kind).fields  # type: ignore[attr-defined]
+    own = [one.name for one in fields if getattr(one.type, "extra", None) == {"own": True}]
+    assert len(own) < 2, f"{kind.__name__} has two names of its user's own"
+    return own[0] if own else ""
+
+
+OWN: Final = {kind: field for kind in RULES if (field := _own_field(kind))}
+"""The field of a call that is a name of the user's own (rule 4)."""
+
+
+def as_seen(user: User, message: Any) -> Any:
+    """A message as this user may see it (rule 4).
+
+    >>> groups = tuple([queue.GroupStatus(name, 1, 1, 1, 1) for name in ("shop/a", "ops/b")])
+    >>> as_seen(User("shop", ()), Answer(1, queue.Groups(groups))).body.groups[0].name
+    'a'
+    """
+    if type(message) is not Answer or type(message.body) not in (queue.Groups, Declined):
+        return message
+    prefix, body = user.prefix, message.body
+    if not prefix:
+        return message
+    if type(body) is Declined:
+        return Answer(message.number, Declined(body.error, body.text.replace(prefix, "")))
+    own = [one for one in body.groups if one.name.startswith(prefix)]
+    some = tuple([replace(one, name=one.name.removeprefix(prefix)) for one in own])
+    return Answer(message.number, queue.Groups(some))
 
 
 def _said(user: User, what: str, name: str, rights: tuple[Right, ...]) -> str:

@@ -7,6 +7,7 @@ from snowmelt.protocols.queue.copy import Copy, body_key
 from snowmelt.protocols.queue.records import records
 from snowmelt.protocols.queue.sending import Sending
 from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.staged import StagedBatch
 from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.words import Head
 
@@ -15,8 +16,8 @@ def copied():
     """Two puts, of which the first is done; one that was published between, and one staged."""
     state = QueueState(QueueSettings())
     state.put(3, 30, term=1)
-    published = state.staged.keep(2, 20, term=1, due=0, until=9)
-    state.staged.keep(4, 40, term=1, due=0, until=9)
+    published = state.staged.keep(2, StagedBatch(0, 20, 1, 0, 9))
+    state.staged.keep(4, StagedBatch(0, 40, 1, 0, 9))
     state.staged.take(published.start)
     state.put(2, 20, term=1, place=published.start)
     state.put(1, 10, term=1)

@@ -13,6 +13,7 @@ from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.publications import PublicationRecord
 from snowmelt.protocols.queue.records import changed, records, restored
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.staged import StagedBatch
 from snowmelt.protocols.queue.state import STATUS, QueueState
 
 ANN, BOB = NodeId("ann"), NodeId("bob")
@@ -66,7 +67,7 @@ class Story:
             self.numbers += 1
         elif kind == "stage":
             (own,) = self.urgency(much, which).values()
-            state.staged.keep(much, 10 * much, term=1, due=0, until=which, priority=own)
+            state.staged.keep(much, StagedBatch(0, 10 * much, 1, 0, which, own))
         elif kind == "publish":
             self.publish(which)
         elif kind == "drop":
@@ -247,14 +248,14 @@ def test_what_can_not_be_read_again_is_above_what_was_given(state):
 
 def test_no_place_is_given_twice_though_it_can_not_be_read_which_was_given_last(state):
     staged = state.staged
-    staged.keep(3, 30, term=1, due=0, until=9)
-    last = staged.keep(2, 20, term=1, due=0, until=9)
+    staged.keep(3, StagedBatch(0, 30, 1, 0, 9))
+    last = staged.keep(2, StagedBatch(0, 20, 1, 0, 9))
     pairs, _ = changed(state)
     told = restored(state.settings, {key: value for key, value in pairs if key != b"w"})
-    assert told.staged.keep(1, 1, term=2, due=0, until=9).start == last.stop
+    assert told.staged.keep(1, StagedBatch(0, 1, 2, 0, 9)).start == last.stop
 
 
 def test_what_can_not_be_read_is_not_staged_any_more(state):
-    batch = state.staged.keep(3, 30, term=1, due=0, until=9)
+    batch = state.staged.keep(3, StagedBatch(0, 30, 1, 0, 9))
     state.lose(batch.place)
     assert (state.staged.items, state.lost, state.over) == (0, 0, [batch.place])

@@ -32,8 +32,9 @@ LABEL_BYTES_MAX: Final = 16 << 20
 PATIENCE_LONGEST: Final = seconds(1_000_000)
 DIGEST_MAX: Final = 2**64 - 1
 RATE_MAX: Final = 1_000_000_000
-_PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
-_GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OF_USER: Final = r"([A-Za-z0-9][A-Za-z0-9._-]{0,99}/)?"
+_PRODUCER: Final = re.compile(_OF_USER + r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_GROUP: Final = re.compile(_OF_USER + r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _STREAM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[0-9a-f]{1,32}/[0-9]{1,20}")
 
 Bounds = tuple[tuple[str, int, int, int], ...]

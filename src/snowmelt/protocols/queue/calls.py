@@ -8,7 +8,7 @@ from snowmelt.core.ahead import MANY, Blob, Count, Label, Number, Real, Text, Un
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration, Length
 from snowmelt.core.interval import Interval, backwards
-from snowmelt.core.users import Patterns
+from snowmelt.core.users import OwnName, Patterns
 from snowmelt.protocols.queue.backups import Restore, Restored, Save, Saved
 from snowmelt.protocols.queue.deletes import Delete, Deleted
 from snowmelt.protocols.queue.drains import Drain, Drained
@@ -120,7 +120,7 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """
 
     queue: Label
-    producer: Label
+    producer: OwnName
     sequence: Number
     offsets: Blob
     blob: Blob
@@ -176,7 +176,7 @@ class PublishStaged(msgspec.Struct, frozen=True, tag="fifo.publish", array_like=
     """
 
     queue: Label
-    producer: Label
+    producer: OwnName
     sequence: Number
     receipts: Receipts
     digest: Unsigned = 0
@@ -199,7 +199,7 @@ class Plan(msgspec.Struct, frozen=True, tag="fifo.plan", array_like=True):
     """
 
     queue: Label
-    producer: Label
+    producer: OwnName
     sequence: Number
     shares: Shares
     digest: Unsigned = 0
@@ -371,7 +371,7 @@ class Assign(msgspec.Struct, frozen=True, tag="fifo.assign", array_like=True):
     """
 
     queue: Label
-    group: Label
+    group: OwnName
     lease: Number
     reader: Label
     """Who asks, by a name made up for this: who begins twice under one name begins once."""
@@ -400,7 +400,7 @@ class Locate(msgspec.Struct, frozen=True, tag="fifo.locate", array_like=True):
     """
 
     queue: Label
-    group: Label
+    group: OwnName
     lease: Number
     after: Number
     until: Number
@@ -427,7 +427,7 @@ class ReleaseGroup(msgspec.Struct, frozen=True, tag="fifo.release", array_like=T
     """Forgets a group; what it was given and was not done with goes back to its positions."""
 
     queue: Label
-    group: Label
+    group: OwnName
 
 
 class ListGroups(msgspec.Struct, frozen=True, tag="fifo.list-groups", array_like=True):
@@ -439,7 +439,7 @@ class ListGroups(msgspec.Struct, frozen=True, tag="fifo.list-groups", array_like
 class GroupStatus(msgspec.Struct, frozen=True, array_like=True):
     """How far a group is, and what it holds."""
 
-    name: Label
+    name: OwnName
     lease: Whole
     done: Whole
     """With so many items it is done, since it began."""

@@ -23,7 +23,7 @@ import msgspec
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 
-UNNAMED_PREFIX: Final = "c-"
+_UNNAMED_PREFIX: Final = "c-"
 """How the names that clients make up for themselves begin; no person's choice may."""
 FORGET_AFTER: Final = 86_400 * 10**9
 LOOK_EACH: Final = 10**9
@@ -35,6 +35,24 @@ NOT_REMEMBERED: Final = (0, 0)
 HEAD: Final = b"p"
 NUMBERS: Final = b"n"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
+
+
+def is_unnamed(producer: str) -> bool:
+    """Whether a client made this name up for itself.
+
+    >>> is_unnamed("c-x1"), is_unnamed("shop/c-x1"), is_unnamed("shop/loader")
+    (True, True, False)
+    """
+    return producer.rpartition("/")[2].startswith(_UNNAMED_PREFIX)
+
+
+def owner_of(producer: str) -> str:
+    """The user to whom this name belongs; nothing where there is one user.
+
+    >>> owner_of("shop/loader"), owner_of("loader")
+    ('shop', '')
+    """
+    return producer.rpartition("/")[0]
 
 
 class ProducerState(msgspec.Struct):
@@ -154,7 +172,7 @@ class Producers:
         """Why there can't be one more producer; nothing for one that is known, or has room."""
         if name in self._known:
             return ""
-        unnamed, limits = name.startswith(UNNAMED_PREFIX), self._limits
+        unnamed, limits = is_unnamed(name), self._limits
         there = len(self._unnamed) if unnamed else len(self._known) - len(self._unnamed)
         if there < (limits.clients if unnamed else limits.producers):
             return ""
@@ -236,7 +254,7 @@ class Producers:
         self._changed[HEAD + name.encode()] = None
         if name in self._unnamed:
             self._unnamed.move_to_end(name)
-        elif name.startswith(UNNAMED_PREFIX):
+        elif is_unnamed(name):
             self._unnamed[name] = None
         if wall >= self._look_at:
             self._look_at = wall + LOOK_EACH
@@ -290,7 +308,7 @@ class Producers:
         """From what was written down; either record may come first, or be lost."""
         name = key[1:].decode()
         known = self._known.setdefault(name, ProducerState(0))
-        if name.startswith(UNNAMED_PREFIX):
+        if is_unnamed(name):
             self._unnamed[name] = None
         if key[:1] == HEAD:
             head = msgspec.msgpack.decode(value, type=ProducerSnapshot)

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.protocols.queue.calls import Plan, PublishStaged, Receipt, Share
-from snowmelt.protocols.queue.producers import NOT_REMEMBERED, UNNAMED_PREFIX, Edges
+from snowmelt.protocols.queue.producers import NOT_REMEMBERED, Edges, is_unnamed
 
 KEPT_MAX: Final = 1024
 PLANS_MAX: Final = 1000
@@ -72,7 +72,7 @@ class Publications:
         passes for the oldest.
         """
         producer = name[0]
-        if producer.startswith(UNNAMED_PREFIX):
+        if is_unnamed(producer):
             return  # whose numbers nobody can use again
         self._forget(name)
         self.restore(name, publication)

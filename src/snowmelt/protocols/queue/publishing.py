@@ -27,7 +27,7 @@ from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.numbering import Numbering
-from snowmelt.protocols.queue.producers import NOT_REMEMBERED, Edges
+from snowmelt.protocols.queue.producers import NOT_REMEMBERED, Edges, owner_of
 from snowmelt.protocols.queue.publications import PublicationRecord, items_of
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.staged import StagedBatch
@@ -66,23 +66,18 @@ class Publishing:
             return
         wall, term = self._outbox.wall, self._home.term
         due, until = delay(self._outbox, put.due), wall + put.hold
-        first = stop = 0
+        first, stop, owner = 0, 0, owner_of(put.producer)
         if type(put) is SpreadPut:
             first, stop = put.place.start, put.place.stop
-            known = {"due": due, "until": until, "priority": put.priority, "place": first}
-            staged.keep(put.count, put.size, term=term, **known)
+            held = StagedBatch(0, put.size, term, due, until, put.priority, owner)
+            staged.keep(put.count, held, first)
             self._state.spread.name(first, put.lies(term))
             self._log.place(Placed(put.place))
         else:
             for one in by_priority(put) if put.runs[1:] else (put,):
-                batch = staged.keep(
-                    one.count,
-                    one.size,
-                    term=term,
-                    due=due,
-                    until=until,
-                    priority=one.keys or (one.runs[0].priority if one.runs else 0),
-                )
+                priority = one.keys or (one.runs[0].priority if one.runs else 0)
+                held = StagedBatch(0, one.size, term, due, until, priority, owner)
+                batch = staged.keep(one.count, held)
                 first, stop = first or batch.start, batch.stop
                 segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
                 self._hand.add(self._home.queue, batch, segment)
@@ -123,7 +118,7 @@ class Publishing:
     def _refusal(self, ask: calls.PublishStaged) -> tuple[str, str] | None:
         """Why not, as an error's name and text (rule 2)."""
         queue = self._home.queue
-        waiting = [self._held(one) for one in ask.receipts]
+        waiting = [self._held(one, owner_of(ask.producer)) for one in ask.receipts]
         found = {at: held for some in waiting for at, held in some.items()}
         missing = waiting.count({}) or sum(map(len, waiting)) - len(found)
         if missing:
@@ -137,13 +132,16 @@ class Publishing:
             return "Full", no_room(self._home, self._state, items, size)
         return None
 
-    def _held(self, receipt: calls.Receipt) -> dict[int, StagedBatch]:
-        """What waits under a receipt, of each of its priorities; nothing if some of it does not."""
+    def _held(self, receipt: calls.Receipt, user: str) -> dict[int, StagedBatch]:
+        """What waits under a receipt, of each of its priorities; nothing if some of it does not.
+
+        Nor if another user's is among it.
+        """
         found: dict[int, StagedBatch] = {}
         at = receipt.first
         while at < receipt.stop:
             held = self._state.staged.named(at)
-            if held is None or str(held.term) != receipt.stream:
+            if held is None or str(held.term) != receipt.stream or user not in ("", held.owner):
                 return {}
             found[at], at = held, held.stop
         return found if at == receipt.stop else {}

@@ -35,6 +35,8 @@ class StagedBatch(msgspec.Struct, frozen=True, array_like=True):
     """When it is dropped."""
     priority: int | bytes = 0
     """Or the keys of its items."""
+    owner: str = ""
+    """The user whose producer put it: no other user publishes it."""
 
 
 _DECODE: Final = msgspec.msgpack.Decoder(StagedBatch).decode
@@ -44,7 +46,7 @@ class StagedBatches:
     """All that wait, by their places.
 
     >>> staged = StagedBatches({}, over := [])
-    >>> batch = staged.keep(3, 300, term=1, due=0, until=1000)
+    >>> batch = staged.keep(3, StagedBatch(0, 300, 1, due=0, until=1000))
     >>> staged.items, batch.place == Interval(STAGED, STAGED + 3)
     (3, True)
     >>> staged.drop(1000); staged.items, over == [batch.place]
@@ -67,21 +69,11 @@ class StagedBatches:
     def named(self, place: int) -> StagedBatch | None:
         return self._held.get(place)
 
-    def keep(
-        self,
-        count: int,
-        size: int,
-        *,
-        term: int,
-        due: int,
-        until: int,
-        priority: int | bytes = 0,
-        place: int = 0,
-    ) -> StoredBatch:
+    def keep(self, count: int, held: StagedBatch, place: int = 0) -> StoredBatch:
         """One more (rule 1); at a place that it has, if it lies on data nodes."""
         at = place or self._next
-        batch = StoredBatch(at, at + count, size, term)
-        self._add(batch.start, StagedBatch(batch.stop, size, term, due, until, priority))
+        batch = StoredBatch(at, at + count, held.size, held.term)
+        self._add(batch.start, msgspec.structs.replace(held, stop=batch.stop))
         self._changed[NEXT] = None
         self._changed[_key(batch.start)] = None
         return batch

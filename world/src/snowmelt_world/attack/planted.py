@@ -24,6 +24,7 @@ from snowmelt_world.attack.setting import HONEST_PREFIX
 ATTACKERS: Final = ("attack-", "cost-", "role-")
 PATIENCE: Final = 100
 """After so many messages of attackers it begins."""
+PURGES_EACH: Final = 5
 HOARD_BYTES: Final = 64 << 10
 HOARD_MOST: Final = 4_000
 TURN_SECONDS: Final = 0.25
@@ -62,7 +63,7 @@ def _dawdles(count: int, _: Driver, __: Any) -> None:
 
 def _purges(queue: str) -> Callable[[int, Driver, Any], None]:
     def purge(count: int, driver: Driver, _: Any) -> None:
-        if count % PATIENCE == 0:
+        if count % PURGES_EACH == 0:
             driver.received("c-planted", Call(NUMBER + count, Purge(queue)))  # type: ignore[arg-type]
 
     return purge

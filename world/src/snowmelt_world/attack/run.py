@@ -26,7 +26,7 @@ from snowmelt_world.attack.setting import (
 )
 from snowmelt_world.attack.speaking import connected
 from snowmelt_world.attack.tally import summed
-from snowmelt_world.attack.watching import Sample, Watch
+from snowmelt_world.attack.watching import Sample, Watch, runs
 from snowmelt_world.shares import Shares, Unbounded
 
 NODES: Final = 3
@@ -100,7 +100,7 @@ def own_cluster(
         setting.folder / "nodes",
         heartbeat=0.5,
         homes=[home] * (NODES + 1),
-        options=["--users", str(users)],
+        options=["--users", str(users), "--user", setting.node.user],
     )
     stack.enter_context(cluster)
     with _environment(setting.honest):
@@ -211,11 +211,11 @@ def run(setting: AttackSetting, stack: ExitStack, tick: Tick) -> AttackResult:
         phases.append(_calm(setting, tick))
         for kind in setting.kinds:
             if kind is Kind.MEMBERS:
-                wrong += _end_of_work(worker, tick)
+                wrong += _end_of_work(setting, worker, tick)
             phases.append(_attacked(setting, kind, bounds, worker, wrong, tick))
             _rest(setting, tick)
         if worker.running:
-            wrong += _end_of_work(worker, tick)
+            wrong += _end_of_work(setting, worker, tick)
         samples = (*watch.samples, *(watch.look(one) for one in setting.targets))
     counts = {str(kind): summed(setting.folder, kind) for kind in setting.kinds}
     lines = tuple(account.read(setting.folder / honest.JOURNAL))
@@ -228,7 +228,8 @@ def _rest(setting: AttackSetting, tick: Tick) -> None:
     """What was begun comes to its end, and all nodes have a view again, or have had the time."""
     time.sleep(REST_SECONDS)
     end = time.monotonic() + UP_SECONDS
-    while time.monotonic() < end and not all(_stands(setting, one) for one in setting.targets):
+    living = [one for one in setting.targets if runs(one)]
+    while time.monotonic() < end and not all(_stands(setting, one) for one in living):
         tick("all is calm until nodes are in one view")
         time.sleep(LOOK_SECONDS)
 
@@ -276,8 +277,11 @@ def _attacked(
     return Phase(kind, begin, end)
 
 
-def _end_of_work(worker: _Process, tick: Tick) -> list[str]:
+def _end_of_work(setting: AttackSetting, worker: _Process, tick: Tick) -> list[str]:
     tick("the account of the honest items")
+    if not any(runs(one) for one in setting.targets):
+        worker.close()
+        return ["no node is left that could be asked for the honest items"]
     said = worker.stop(ACCOUNT_SECONDS)
     worker.close()
     return [said] if said else []

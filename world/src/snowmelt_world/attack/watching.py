@@ -67,7 +67,7 @@ class Watch:
         return Sample(
             at=now,
             node=target.name,
-            lives=_lives(target, told),
+            lives=runs(target) if target.pid else told is not None,
             memory=_memory(target.pid) if target.pid else None,
             disk=_disk(Path(target.folder)) if target.folder else None,
             turn=told.longest_turn_cpu if told else None,
@@ -85,10 +85,10 @@ class Watch:
         return None
 
 
-def _lives(target: Target, told: NodeStatistics | None) -> bool:
-    """Whether its process runs; of a node that others run only its answer tells it."""
+def runs(target: Target) -> bool:
+    """Whether its process has not ended; one that others run may live."""
     if not target.pid:
-        return told is not None
+        return True
     try:
         state = Path(f"/proc/{target.pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from runtime.network import Serving, Stranger, serving, until
 from snowmelt.cli.local import LocalCluster
 from snowmelt.cli.main import program
 from snowmelt.core.errors import AccessDenied, BadOption
-from snowmelt.core.names import Address, NodeId, contact
+from snowmelt.core.names import Address, contact
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.echo import Echo
 from snowmelt.runtime.credentials import Credentials
@@ -365,5 +366,18 @@ def test_a_cluster_of_processes_with_a_file_of_users(
                     shop.ping()
                     break
             assert shop.fifo("orders").get().body == b"x"
-        name = NodeId("n1")
-        assert all("read users again" in one.log.read_text() for one in cluster.nodes), name
+        assert all("read users again" in one.log.read_text() for one in cluster.nodes)
+
+
+def test_a_terminal_that_is_closed_ends_a_node_that_has_nothing_to_read_again(
+    tmp_path: Path,
+) -> None:
+    with LocalCluster(1, tmp_path / "cluster", 0.5) as cluster:
+        cluster.start()
+        [node] = cluster.nodes
+        os.kill(node.pid, signal.SIGHUP)
+        for _ in range(200):
+            if not node.running:
+                break
+            time.sleep(0.05)
+        assert node.code == -signal.SIGHUP

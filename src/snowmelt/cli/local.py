@@ -61,8 +61,13 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def end_on_sigterm() -> None:
-    """Makes SIGTERM end this program as Ctrl-C does, so that it stops the nodes it started."""
+    """Makes SIGTERM end this program as Ctrl-C does, so that it stops the nodes it started.
+
+    So does a terminal that is closed: nodes with users read them again then, and go on.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
 
 
 class LocalHost(NamedTuple):

@@ -5,7 +5,7 @@ import gc
 import logging
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
@@ -61,7 +61,6 @@ from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import KnownCluster, as_error
 from snowmelt.wire.rights import as_seen
 
-AGAIN: Final = (signal.SIGHUP,)
 HANDS_OVER: Final = 0.4
 """Of the time to drain, how much may pass until what only this node has is elsewhere."""
 
@@ -284,7 +283,7 @@ class Server:
         listening = await self.start()
         with (
             BorrowedSignals(lambda _: loop.call_soon_threadsafe(self._stopping.set)),
-            BorrowedSignals(lambda _: loop.call_soon_threadsafe(self._reload), *AGAIN),
+            self._reads_again(loop),
         ):
             if ready is not None:
                 ready(listening)
@@ -293,8 +292,15 @@ class Server:
         if self.failure is not None:
             raise self.failure
 
+    def _reads_again(self, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[object]:
+        """On SIGHUP, where there are users or files of TLS; else a closed terminal ends a node."""
+        shown = self.config.credentials
+        if shown.users is None and not shown.encrypted:
+            return nullcontext()
+        return BorrowedSignals(lambda _: loop.call_soon_threadsafe(self._reload), signal.SIGHUP)
+
     def _reload(self) -> None:
-        """On SIGHUP: users and files of TLS are read again; what does not read is logged."""
+        """Reads users and files of TLS again; what does not read is logged."""
         assert self._transport is not None
         assert self._accounts is not None
         with suppress(SnowmeltError):

@@ -65,10 +65,12 @@ class Received(msgspec.Struct, Generic[M_co], frozen=True, tag=True, gc=False):
     message: M_co
 
 
-class Expired(msgspec.Struct, frozen=True, tag=True):
+class Expired(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """A timer's instant has come."""
 
     timer: Enum
+    wall: int = 0
+    """What the wall clock shows, which may have been set since the start; 0: nobody looked."""
 
 
 class Persisted(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -43,7 +43,7 @@ from snowmelt.core.node import (
     Scan,
 )
 from snowmelt.protocols.calling import Call
-from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.clock import seconds_until, steady_now, wall_now
 from snowmelt.runtime.running import NodeRunner, Watcher, loaded, persisted
 from snowmelt.runtime.turns import Turns
 from snowmelt.store import Completion, GroupCommit, Store
@@ -150,7 +150,7 @@ class Driver(NodeRunner):
 
     def _expire(self, timer: Enum) -> None:
         del self._timers[timer]
-        self.handle(Expired(timer))
+        self.handle(Expired(timer, wall_now()))
 
     # --- the disk ---------------------------------------------------------------------------------
 

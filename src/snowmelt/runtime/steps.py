@@ -13,7 +13,7 @@ from snowmelt.core.errors import StoreError
 from snowmelt.core.instant import START, Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Event, Expired, Halt, Load, Node, Persist, Scan
-from snowmelt.runtime.clock import real_now
+from snowmelt.runtime.clock import real_now, wall_now
 from snowmelt.runtime.running import NodeRunner, Watcher, loaded, persisted
 from snowmelt.store import Store
 
@@ -67,7 +67,7 @@ class Steps(NodeRunner):
             timer = min(self._timers, key=self._timers.__getitem__)
             del self._timers[timer]
             self._set_due()
-            self.handle(Expired(timer))
+            self.handle(Expired(timer, wall_now()))
 
     def close(self) -> None:
         """The machine is over, and what it kept is nobody's, whoever still knows it."""

@@ -38,6 +38,8 @@ class NodeBench:
         self.limits = limits
         self._wall = WALL + hours * seconds(3600)
         """What its clock showed when it began."""
+        self.clock = 0
+        """How much more than the steady clock it shows by now, if it was set since."""
         self.node = QueueNode(ME.id, Random(1), limits=limits)
         self.told: dict[int, Any] = {}
         self.held = False
@@ -134,7 +136,7 @@ class NodeBench:
         while self._timer is not None and self._timer.at <= end:
             timer, self._timer = self._timer, None
             self.now = max(self.now, timer.at)
-            self.give(Expired(timer.timer))
+            self.give(Expired(timer.timer, self.now + self.clock if self.clock else 0))
             rings += 1
         self.now = end
         return rings

@@ -233,6 +233,24 @@ def test_a_clock_that_goes_back_fires_nothing_twice(hours: float) -> None:
     assert fired(bench) == [shown(first + 600 * SECOND)]
 
 
+@pytest.mark.parametrize("hours", [-3, -0.1, 0.1, 3])
+def test_a_clock_that_is_set_while_a_node_runs_is_gone_by_within_a_minute(hours: float) -> None:
+    bench = NodeBench()
+    bench.open()
+    first = bench.answer(Schedule("q", "tick", each(36_000))).moments.next
+    bench.clock = bench._wall + round(hours * 3600) * SECOND
+    early = 10 - hours
+    bench.pass_time(early * 3600 - 1)
+    assert fired(bench) == [], "it was fired early"
+    bench.pass_time(60)
+    assert fired(bench) == [shown(first)]
+    bench.clock -= 5 * 3600 * SECOND
+    bench.pass_time(15 * 3600 - 120)
+    assert fired(bench) == []
+    bench.pass_time(120)
+    assert len(fired(bench)) == 1
+
+
 @pytest.mark.parametrize(("skip", "made_up"), [(False, 1), (True, 0)])
 def test_what_was_missed_is_made_up_for_once_or_skipped(skip: bool, made_up: int) -> None:
     bench = NodeBench()

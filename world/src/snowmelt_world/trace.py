@@ -8,7 +8,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, spelled
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Effect, Event, PersistFailed, Received, SetTimer, Started
+from snowmelt.core.node import Effect, Event, Expired, PersistFailed, Received, SetTimer, Started
 from snowmelt.core.record import Write
 from snowmelt_world.clock import DAY, wall
 
@@ -84,6 +84,8 @@ def brief(word: object) -> str:
         return f"{word[:BYTES_SHOWN]!r}…({len(word)} bytes)"
     if isinstance(word, SetTimer):  # without the whole days that its clock shows above the world's
         return f"SetTimer {word.timer.value} {spelled(word.at % DAY)}"
+    if isinstance(word, Expired):
+        return f"Expired {brief(word.timer)}"
     if isinstance(word, Started):  # `line` says when its wall clock is wrong
         return f"Started {brief(word.records)} {brief(word.damaged)}"
     if isinstance(word, PersistFailed):

@@ -102,7 +102,9 @@ class AppendCheck:
     def place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> None:
         """It stands at the tail from now on, and who asked is told when that is safe."""
         wall, due = self._outbox.wall, delay(self._outbox, put.due) if put.due else 0
-        if not operations and not self._state.schedules.fire(put.producer, put.sequence, wall):
+        if not operations and not self._state.schedules.fire(
+            put.producer, put.sequence, self._outbox.clock
+        ):
             return  # that schedule has ended, or is another
         edges: Edges = ()
         if type(put) is SpreadPut:

@@ -139,8 +139,10 @@ class QueueNode:
                     self._found_no_room(reason)
             case Loaded(ticket, found):
                 self._transfer.loaded(ticket, found)
-            case Expired():
+            case Expired(_, wall):
                 self._timer = None
+                if wall:
+                    outbox.see_clock(wall, now)
                 self._tick()
             case Announced(fact):
                 self._announced(fact, now)

@@ -65,6 +65,7 @@ class Outbox:
         """What parts said to each other, to be worked off before anything is written."""
         self.alarms = WakeTimes()
         self._wall_minus_now = 0
+        self._clock_minus_now = 0
         self._effects: list[Effect[Any]] = []
         self.presence: Presence | None = None
         self.keeper = ""
@@ -81,11 +82,20 @@ class Outbox:
     # --- the clock and who is here ----------------------------------------------------------------
 
     def set_wall(self, wall: int, now: Instant) -> None:
-        self._wall_minus_now = wall - now
+        self._wall_minus_now = self._clock_minus_now = wall - now
+
+    def see_clock(self, wall: int, now: Instant) -> None:
+        """What the clock shows by now: it may have been set since this run began."""
+        self._clock_minus_now = wall - now
 
     @property
     def wall(self) -> int:
         return self.now + self._wall_minus_now
+
+    @property
+    def clock(self) -> int:
+        """The wall clock as it was seen last; unlike `wall`, it may go back in a run."""
+        return self.now + self._clock_minus_now
 
     def instant_of(self, wall: int) -> Instant:
         """When the wall clock will show this."""

@@ -4,8 +4,8 @@ Rules:
 
 1. A schedule is of the queue's state: it has the next moment at which it fires. Its item comes in,
    and the moment after that is the next, in one step. So whoever leads next fires for the others.
-2. It fires when the leader's clock shows that moment, or later. Where a clock was ahead, what was
-   fired is not fired again: the next moment is waited for.
+2. It fires when the leader's clock shows that moment, or later. A clock may be set while its node
+   runs. Where one was ahead, what was fired is not fired again: the next moment is waited for.
 3. What was *missed*, since nobody led or there was no room, is made up for by one item, for the
    first moment that was missed. Or it is skipped: what is more than `LATE` late is not fired.
 4. Its item waits for room in its turn, as a put does, for as long as it takes. One that can never
@@ -53,6 +53,8 @@ from snowmelt.protocols.queue.write_queue import WriteQueue
 LATE: Final = seconds(60)
 ROOM_AFTER: Final = milliseconds(1000)
 """So often it is looked whether there is room by now."""
+LOOK_EACH: Final = seconds(30)
+"""So often the clock is looked at: it may have been set."""
 STEP_AFTER: Final = milliseconds(10)
 """The same, for room in a step."""
 
@@ -107,13 +109,13 @@ class Scheduling:
         if never(self._home, 1, put.size):
             return Declined("Full", f"{put.size} bytes never fit into queue {self._home.queue!r}")
         last = known or Moments(0)
-        wall = max(self._outbox.wall, last.last)
+        wall = max(self._outbox.clock, last.last)
         moment = what.after(wall, wall)
         if moment is None or moment >= NEVER:
             return Declined("BadOption", f"every is {what.every!r}; allowed: what comes some day")
         moments = Moments(moment, last.last, last.fired_at, last.fired)
         schedules.make(name, what, moments)
-        self._outbox.wake(self._outbox.instant_of(moment))
+        self._outbox.wake(self._outbox.now)
         return Scheduled(moments)
 
     def _put(self, name: str, what: What, moment: int) -> calls.Put:
@@ -138,7 +140,7 @@ class Scheduling:
         schedules, outbox = self._state.schedules, self._outbox
         if not schedules.what:
             return
-        wall = outbox.wall
+        wall = outbox.clock
         due = sorted([(one.next, name) for name, one in schedules.moments.items()])
         for moment, name in due:
             if moment > wall:
@@ -149,11 +151,11 @@ class Scheduling:
                 return
         following = min([one.next for one in schedules.moments.values()])
         if following > wall:
-            outbox.wake(outbox.instant_of(following))
+            outbox.wake(later(outbox.now, Duration(min(following - wall, LOOK_EACH))))
 
     def _due(self, name: str, what: What, moment: int) -> Duration:
         """Its moment has come; after how long to look again, if it can't be put now."""
-        wall, put = self._outbox.wall, self._put(name, what, moment)
+        wall, put = self._outbox.clock, self._put(name, what, moment)
         if self._admission.knows(put):  # it waits for room, or for its number
             return Duration(0)
         if not moment:  # its record was lost

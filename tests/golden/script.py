@@ -109,6 +109,7 @@ class Script:
             "put": users.put,
             "again": users.again,
             "get": users.get,
+            "every": users.every,
             "leave": users.leave,
             "ack": users.ack,
             "back": users.back,

@@ -5,6 +5,7 @@
     put n1 q one two       p puts these under its next number
     again n2 q             p asks for its last put again, at another node
     get n1 q 1 5s          a get of so many, that waits so long
+    every n1 q 5s go       a schedule puts this so often
     leave n1 q             whoever asked last waits no more
     ack n1 q / back n1 q   what the last answered get has is acknowledged / given back
     look n1 q              how the queue is
@@ -28,6 +29,7 @@ from snowmelt.core.node import Expired, Note
 from snowmelt.core.record import Write
 from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
 from snowmelt.protocols.queue import MESSAGES, calls
+from snowmelt.protocols.queue.schedules import Schedule, What
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.trace import Step
 from snowmelt_world.world import World
@@ -74,6 +76,10 @@ class Users:
 
     def get(self, node: str, queue: str, count: str, span: str) -> None:
         self._ask(node, calls.Get(queue, int(count), BYTES_MAX, span_of(span)))
+
+    def every(self, node: str, queue: str, span: str, body: str) -> None:
+        what = What(body.encode(), span, interval=span_of(span))
+        self._ask(node, Schedule(queue, "tick", what))
 
     def leave(self, node: str, queue: str) -> None:
         self._ask(node, calls.CancelGet(queue, self._calls))

@@ -42,6 +42,7 @@ from snowmelt_world.families.programs import in_reach
 from snowmelt_world.families.queue_altering import ALTERED_SHARE, Alterer, may_grow
 from snowmelt_world.families.queue_backups import Backups
 from snowmelt_world.families.queue_deleted import Names
+from snowmelt_world.families.queue_schedules import Schedulers
 from snowmelt_world.families.queue_staging import Planner
 from snowmelt_world.faults import (
     ClockJump,
@@ -58,6 +59,7 @@ from snowmelt_world.judge.backups import BackupLedger
 from snowmelt_world.judge.deleted import DeletedLedger
 from snowmelt_world.judge.lapses import NEWS, Reads, lingering
 from snowmelt_world.judge.positions_end import judge
+from snowmelt_world.judge.schedules import ScheduleLedger
 from snowmelt_world.life import FamilyLife, Tally
 from snowmelt_world.planted import Bug, planted
 from snowmelt_world.scenario import DISK, Scenario
@@ -122,6 +124,8 @@ class QueueLife(FamilyLife):
     engine: Engine = FIFO
     backed_up: ClassVar[bool] = False
     """Whether there is a queue, besides, that is backed up and restored."""
+    scheduled: ClassVar[bool] = False
+    """Whether there is one with schedules."""
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         super().__init__(scenario, chance)
@@ -254,6 +258,7 @@ class QueueLife(FamilyLife):
         for one in self._deleted:
             dice = self._dice(f"names {one.queue}")
             self._names.add(one, dice, len(nodes), scenario.faults_end)
+        self._schedules: Schedulers | None = None
         self._backups = Backups(self._stage, [])
         dice = self._dice("backed up")
         if self.backed_up:
@@ -261,6 +266,10 @@ class QueueLife(FamilyLife):
             backed = BackupLedger("b0", keeps=keeps, now=lambda: world.now)
             self._backups.ledgers.append(backed)
             self._backups.add(world, backed, dice, len(nodes), scenario.faults_end)
+        if self.scheduled:
+            keeps = not any(isinstance(one, HURTS) for one in scenario.faults)
+            self._schedules = Schedulers(self._stage, ScheduleLedger("s0", keeps=keeps))
+            self._schedules.add(world, self._dice("scheduled"), len(nodes), scenario.faults_end)
         self._moves.plan(world, nodes, putters)
         dice = self._dice("altered")
         if self.engine.moves and dice.random() < ALTERED_SHARE:
@@ -455,7 +464,8 @@ class QueueLife(FamilyLife):
 
     @property
     def tally(self) -> Tally:
-        return Tally.of([*self._ledgers, *self._deleted, *self._backups.ledgers])
+        ours = [] if self._schedules is None else self._schedules.ledgers
+        return Tally.of([*self._ledgers, *self._deleted, *self._backups.ledgers, *ours])
 
     def unsettled(self, world: World) -> str:
         """At rest when all run, every queue was whole and is drained, and all are answered."""
@@ -471,6 +481,8 @@ class QueueLife(FamilyLife):
                 return actor.waiting
         if self._backups.unsettled:
             return self._backups.unsettled
+        if self._schedules is not None and self._schedules.unsettled:
+            return self._schedules.unsettled
         return self._names.unsettled(partial(self._left, world)) or unneeded(
             self.engine, self._scenario, self._ledgers, world
         )
@@ -497,3 +509,9 @@ class BackupLife(QueueLife):
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         super().__init__(scenario, chance)
         self._load.limits = replace(self._load.limits, recent_bytes=0)
+
+
+class ScheduleLife(QueueLife):
+    """The same, with a queue that has schedules (`queue_schedules.py`)."""
+
+    scheduled = True

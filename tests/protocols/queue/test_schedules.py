@@ -28,6 +28,8 @@ from snowmelt.protocols.queue.schedules import (
     Unschedule,
     What,
 )
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.state import QueueState
 
 HOURLY = Cron(1, 2**24 - 1, 2**32 - 2, 2**13 - 2, 2**7 - 1, elapsed=True)
 
@@ -334,3 +336,24 @@ def test_what_found_no_room_on_the_disk_is_fired_again_when_there_is_some() -> N
     assert fired(bench, "n1") == [shown(first)]
     assert moments(bench, "n1").next == first + 60 * SECOND
     bench.terms("n1").leaders["q"].check()
+
+
+def test_one_of_the_same_name_that_is_made_anew_fires_nothing_of_the_one_before() -> None:
+    state = QueueState(QueueSettings())
+    some = state.schedules
+    some.make("tick", each(20), Moments(50))
+    assert some.fire("@tick", 50, 60)
+    some.end("tick")
+    some.make("tick", each(30), Moments(90 * SECOND))
+    some.take_back("@tick", 50)
+    assert some.moments["tick"] == Moments(90 * SECOND)
+
+
+def test_what_is_taken_back_is_fired_in_its_order() -> None:
+    some = QueueState(QueueSettings()).schedules
+    some.make("tick", each(20), Moments(20 * SECOND))
+    assert some.fire("@tick", 20 * SECOND, 21 * SECOND)
+    assert some.fire("@tick", 40 * SECOND, 41 * SECOND)
+    some.take_back("@tick", 40 * SECOND)
+    some.take_back("@tick", 20 * SECOND)
+    assert some.moments["tick"] == Moments(20 * SECOND)

@@ -186,7 +186,7 @@ class Schedules:
         """Its item found no room, and nobody was told of it: it is to fire again."""
         name = producer.removeprefix(SIGN)
         known = self.moments.get(name)
-        if known is not None and known.last <= moment <= known.next:
+        if known is not None and known.fired and known.last in (0, moment):
             self.move(name, Moments(moment, fired=known.fired - 1))
 
     def rows(self) -> tuple[ScheduleRow, ...]:

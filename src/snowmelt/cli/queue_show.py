@@ -29,6 +29,7 @@ COUNTS = (
     "lost",
 )
 AGES = ("oldest_ready", "oldest_leased", "oldest_delayed", "delivery_age")
+BESIDE = ("schedules", "short_of_copies", "waiting_gets", "waiting_puts", "producers", "blocks")
 GROWN = ("put", "delivered", "returned", "failed", "expired", "died", "purged")
 
 
@@ -114,7 +115,7 @@ def queue_table(status: QueueStatus, reach: Reach) -> Table:
         table.add_row(name.replace("_", " "), age(getattr(status, name)))
     for name in GROWN:
         table.add_row(name, f"{getattr(status, name):,}")
-    for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "blocks"):
+    for name in BESIDE:
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
     for number, leader in enumerate(status.leaders):
         table.add_row(f"partition {number}", leader or "away, and not counted")

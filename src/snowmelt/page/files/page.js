@@ -174,7 +174,7 @@ async function askForQueue() {
 
 const COUNTS = ["ready", "delayed", "leased", "assigned", "dead", "staged"];
 const GROWN = ["put", "delivered", "done", "returned", "failed", "expired", "died", "purged", "lost"];
-const MORE = ["waiting_gets", "waiting_puts", "producers", "short_of_copies", "followers_behind", "blocks"];
+const MORE = ["schedules", "waiting_gets", "waiting_puts", "producers", "short_of_copies", "followers_behind", "blocks"];
 
 function oneQueue(name) {
   const line = view.queues.find((one) => one.queue === name);

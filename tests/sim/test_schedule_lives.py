@@ -79,5 +79,7 @@ PLANTS = firing_and_the_next_moment_are_two_steps, who_leads_next_passes_over_wh
 @pytest.mark.parametrize("plant", PLANTS)
 def test_it_is_found(plant, monkeypatch):
     plant(monkeypatch)
-    said = [lived(seed, KEEPING).sentence for seed in range(8)]
-    assert any("s0: s" in one for one in said), said
+    found = ("s0: s" in lived(seed, KEEPING).sentence for seed in (4, 0, 5))
+    assert any(found)
+    monkeypatch.undo()
+    assert lived(4, KEEPING).ending is Ending.SETTLED

@@ -22,7 +22,6 @@ from snowmelt.protocols.queue.schedules import (
     MOMENT_HEADER,
     NAME_HEADER,
     ListSchedules,
-    ScheduleRow,
     ScheduleRows,
 )
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -30,7 +29,7 @@ from snowmelt_world.families.fifo_actors import Phase, Stage
 from snowmelt_world.families.programs import FAILURES, pause
 from snowmelt_world.families.queue_deleted import BYTES, SECONDS, SHORT, User
 from snowmelt_world.judge.deleted import DeletedLedger
-from snowmelt_world.judge.schedules import Known, ScheduleLedger
+from snowmelt_world.judge.schedules import Known, Said, ScheduleLedger
 from snowmelt_world.world import World
 
 LOST_AFTER: Final = 8
@@ -67,9 +66,14 @@ class Scheduler(User):
             else:
                 return
 
-    def _rows(self) -> Steps[tuple[ScheduleRow, ...]]:
+    def _rows(self) -> Steps[tuple[Said, ...]]:
         told: ScheduleRows = yield from self.steps.ask_about(ListSchedules(self.judge.queue), SHORT)
-        return told.rows
+        return tuple(
+            [
+                Said(row.name, row.moments.next, row.moments.last, row.moments.fired)
+                for row in told.rows
+            ]
+        )
 
     def _act(self) -> None:
         if self.stage.phase is Phase.LOAD:
@@ -117,7 +121,7 @@ class Scheduler(User):
 
     def close(self) -> Steps[None]:
         """Removes them, and takes the rest."""
-        rows: tuple[ScheduleRow, ...] | None = None
+        rows: tuple[Said, ...] | None = None
         left, vain = dict.fromkeys(self.judge.known), 0
         while vain < LOST_AFTER:
             try:

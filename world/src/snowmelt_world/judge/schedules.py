@@ -17,7 +17,6 @@ from typing import Final, NoReturn
 import msgspec
 
 from snowmelt.core.instant import SECOND, Duration
-from snowmelt.protocols.queue.schedules import ScheduleRow
 from snowmelt_world.world import Broken
 
 MARK: Final = SECOND
@@ -40,6 +39,15 @@ class Known(msgspec.Struct):
     """One of its moments, once one was told."""
     fired: dict[int, Fired] = {}
     """By moments, to the second."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What the queue says of one, times in nanoseconds since 1970."""
+
+    name: str
+    next: int
+    last: int
+    fired: int
 
 
 class ScheduleLedger:
@@ -73,24 +81,24 @@ class ScheduleLedger:
         if put + MARK < moment:
             self.wrong(f"{name} fired at {put_at} for {said}, which was to come")
 
-    def told(self, rows: tuple[ScheduleRow, ...]) -> None:
+    def told(self, rows: tuple[Said, ...]) -> None:
         """The queue says how its schedules are."""
         self.calls += 1
         for row in rows:
             known = self.known[row.name]
-            if known.anchor and (row.moments.next - known.anchor) % known.interval and self.keeps:
-                self.wrong(f"{row.name} is to fire at {row.moments.next}, which is none of its own")
-            known.anchor = known.anchor or row.moments.next
+            if known.anchor and (row.next - known.anchor) % known.interval and self.keeps:
+                self.wrong(f"{row.name} is to fire at {row.next}, which is none of its own")
+            known.anchor = known.anchor or row.next
 
-    def drained(self, rows: tuple[ScheduleRow, ...]) -> None:
+    def drained(self, rows: tuple[Said, ...]) -> None:
         """All that was put has come; so much the queue said before its schedules were removed."""
         for row in rows if self.keeps else ():
             known = self.known[row.name]
             self._left_out(row.name, known)
-            last = row.moments.last // SECOND * SECOND
+            last = row.last // SECOND * SECOND
             there = sum([moment <= last for moment in known.fired])
-            if there != row.moments.fired:
-                self.wrong(f"{row.name} fired {row.moments.fired} times, and {there} items came")
+            if there != row.fired:
+                self.wrong(f"{row.name} fired {row.fired} times, and {there} items came")
 
     def _left_out(self, name: str, known: Known) -> None:
         """Rule 3."""

@@ -85,6 +85,20 @@ async def test_it_fits_a_phone(tmp_path: Path, dark: bool) -> None:
         await asyncio.to_thread(look, url)
 
 
+async def test_no_column_is_cut_off_in_a_narrow_window(tmp_path: Path) -> None:
+    def look(url: str) -> None:
+        with chromium(tmp_path / "profile") as browser:
+            for width in (1000, 1100, 1231):
+                browser.open(f"{url}?{width}", width, 700)
+                browser.until("document.querySelectorAll('.queues a.row').length > 5")
+                ends = "Math.max(...[...document.querySelectorAll('.queues .row > *')]"
+                ends += ".map((one) => one.getBoundingClientRect().right))"
+                assert browser.run(ends) <= width, width
+
+    async with shown(Recorded(30, 3)) as url:
+        await asyncio.to_thread(look, url)
+
+
 async def test_what_comes_from_outside_stays_text(tmp_path: Path) -> None:
     recorded = Recorded(200, 3, name=MARKUP)
 

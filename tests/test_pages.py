@@ -39,6 +39,7 @@ ELSEWHERE = {
     "how-to/priorities.md": "test_docs",
     "how-to/spark-priorities.md": "spark/test_pages",
     "how-to/tracing.md": "client/test_tracing, in a program of its own",
+    "how-to/users.md": "runtime/test_users, with a file of users",
     "how-to/values.md": "test_docs",
     "reference/queues.md": "test_docs",
     "reference/spark.md": "parts of programs, not run as they stand",

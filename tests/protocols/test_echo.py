@@ -19,6 +19,7 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.echo import Echo, Echoed, EchoNode, Recall, Recalled, Remember, Remembered
+from snowmelt.protocols.echo.node import BODIES_MAX, NAMES_MAX
 
 NOW = Instant(0)
 TAKEN = Declined("BadOption", "'a' was remembered with another body")
@@ -55,7 +56,7 @@ def test_rule_1_an_echo_is_answered_at_once(node):
 
 
 def test_rule_2_a_body_is_answered_for_only_after_the_flush(node):
-    digest = crc32(b"one").to_bytes(4)
+    digest = crc32(b"one").to_bytes(4) + (3).to_bytes(4)
     changes = (Write(b"a", digest), Write(b"~a", b"one"))
     assert ask(node, 1, Remember("a", b"one")) == [Persist(1, changes)]
     assert then(node, Persisted(1)) == [Reply(operation(1), Remembered("a"))]
@@ -85,7 +86,7 @@ def test_a_name_too_long_or_empty_is_declined(node, name):
 
 
 def test_rule_3_names_come_back_at_the_start(node):
-    then(node, Started((Record(b"a", crc32(b"one").to_bytes(4)),)))
+    then(node, Started((Record(b"a", crc32(b"one").to_bytes(4) + (3).to_bytes(4)),)))
     assert ask(node, 1, Remember("a", b"two")) == [Reply(operation(1), TAKEN)]
 
 
@@ -124,3 +125,22 @@ def test_rule_5_on_a_full_disk_it_is_declined_and_the_name_is_free(node):
     ]
     (persist,) = ask(node, 2, Remember("a", b"two"))
     assert persist.changes[1] == Write(b"~a", b"two")
+
+
+def test_rule_5_what_is_remembered_for_good_is_bounded(node):
+    size = BODIES_MAX // 4
+    for at in range(4):
+        assert ask(node, at, Remember(f"n{at}", bytes(size)))[0].ticket == at + 1
+    then(node, Persisted(1))
+    then(node, PersistFailed(2, "no room"))
+    assert isinstance(ask(node, 5, Remember("n1", bytes(size)))[0], Persist)
+    [reply] = ask(node, 6, Remember("more", b"1"))
+    assert (reply.message.error, BODIES_MAX) == ("Full", 4 * size)
+    kept = EchoNode()
+    then(kept, Started((Record(b"n0", crc32(bytes(size)).to_bytes(4) + size.to_bytes(4)),)))
+    [reply] = ask(kept, 1, Remember("much", bytes(3 * size + 1)))
+    assert reply.message.error == "Full"
+    few = EchoNode()
+    for at in range(NAMES_MAX):
+        ask(few, at, Remember(f"n{at}", b""))
+    assert ask(few, 1, Remember("more", b""))[0].message.error == "Full"

@@ -4,7 +4,10 @@ Nobody knows beforehand how many will ask, so no fixed part is set aside for eac
 follows from what is left: who holds much is refused first, and there is room for the next one.
 """
 
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 SHARE: Final = 4
 """One may hold so many times what it leaves free: alone it has four fifths."""
@@ -19,3 +22,43 @@ def has_share(held: int, asked: int, free: int, share: int = SHARE) -> bool:
     (True, False)
     """
     return asked <= free and held + asked <= share * (free - asked + 1)
+
+
+class SharesHeld(Generic[K]):
+    """What many share, counted by who has it.
+
+    >>> shared = SharesHeld[str]()
+    >>> shared.add("ann", 60)
+    >>> shared.has_room("ann", 10, 100), shared.has_room("bob", 10, 100)
+    (True, True)
+    >>> shared.has_room("ann", 30, 100), shared.has_room("bob", 30, 100)
+    (False, True)
+    >>> shared.remove("ann", 60); shared.total
+    0
+    """
+
+    __slots__ = ("_held", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        """What all have together."""
+        self._held: dict[K, int] = {}
+
+    def has_room(self, who: K, asked: int, most: int, share: int = SHARE) -> bool:
+        """Whether one may have so much more of so much for all; the first thing of each may."""
+        held = self._held.get(who, 0)
+        return has_share(held, asked, most - self.total, share if held else asked)
+
+    def add(self, who: K, size: int = 1) -> None:
+        """It has so much more."""
+        self.total += size
+        self._held[who] = self._held.get(who, 0) + size
+
+    def remove(self, who: K, size: int = 1) -> None:
+        """It has so much less."""
+        self.total -= size
+        left = self._held[who] - size
+        if left:
+            self._held[who] = left
+        else:
+            del self._held[who]

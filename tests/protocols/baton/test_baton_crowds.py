@@ -21,11 +21,11 @@ from snowmelt_world.scenario import drawn
 from work import lines_of
 
 
-def crowd(bench: Bench, count: int, first: int = 10) -> None:
-    """One client wants it under many tickets, one after the other."""
+def crowd(bench: Bench, count: int, first: int = 10, clients: int = 0) -> None:
+    """One client wants it under many tickets, one after the other; or so many clients do."""
     for ticket in range(first, first + count):
         bench.now = Instant(bench.now + 20_000)
-        bench.want("c-crowd", "n1", ticket)
+        bench.want(f"c-crowd-{ticket % clients}" if clients else "c-crowd", "n1", ticket)
 
 
 def test_a_thousand_that_gave_up_in_a_row_are_passed_in_one_step():
@@ -38,19 +38,29 @@ def test_a_thousand_that_gave_up_in_a_row_are_passed_in_one_step():
     assert isinstance(bench.answer(last), Granted)
 
 
+def test_one_client_leaves_places_to_others():
+    bench = Bench(1)
+    bench.held("c-first", "n1", 1)
+    crowd(bench, PLACES_MAX)
+    assert len(bench.baton("n1").relay.turns) < PLACES_MAX * 9 // 10
+    assert bench.answer(bench.want("c-crowd", "n1", 9)).error == "Full"
+    assert bench.answer(bench.want("c-more", "n1", 2)) is None
+
+
 def test_one_more_than_may_wait_is_refused_and_those_before_have_their_turn():
     bench = Bench(1)
     held = bench.held("c-first", "n1", 1)
-    crowd(bench, PLACES_MAX - 1)
+    crowd(bench, PLACES_MAX - 1, clients=2_500)
     assert len(bench.baton("n1").relay.turns) == PLACES_MAX
     refusal = bench.answer(bench.want("c-more", "n1", 2))
     assert refusal.error == "Full"
     assert NAME in refusal.text
-    again = bench.want("c-crowd", "n1", 10)  # who waits already may ask again
+    again = bench.want("c-crowd-10", "n1", 10)  # who waits already may ask again
     assert bench.answer(again) is None
     bench.release("c-first", 1, held)
     assert isinstance(bench.answer(again), Granted)
-    bench.gone("c-crowd", "n1")
+    for at in range(2_500):
+        bench.gone(f"c-crowd-{at}", "n1")
     bench.pass_time(seconds(2))
     assert isinstance(bench.answer(bench.want("c-more", "n1", 3)), Granted)
 

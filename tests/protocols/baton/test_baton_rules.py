@@ -696,10 +696,12 @@ def test_rule_15_names_that_are_folded_make_room_for_others(bench, monkeypatch):
     monkeypatch.setattr("snowmelt.protocols.baton.node.NAMES_MAX", 120)
     for number in range(120):
         name = f"b{number}"
-        asked = bench.want("c1", "n3", number + 1, name)
+        asked = bench.want(f"c{number}", "n3", number + 1, name)
         bench.run()
         granted = bench.answer(asked)
-        bench.call("c1", "n3", Release(name, number + 1, granted.fence, granted.where, None))
+        bench.call(
+            f"c{number}", "n3", Release(name, number + 1, granted.fence, granted.where, None)
+        )
         bench.run()
     asked = bench.want("c1", "n3", 1, "one-more")
     assert bench.answer(asked).error == "Full"

@@ -112,9 +112,13 @@ class NodeBench:
 
     def ask(self, request: Any, number: int = 0) -> int:
         """Calls, anew or under a number once more; returns the number."""
+        return self.ask_as("c-1", request, number)
+
+    def ask_as(self, client: str, request: Any, number: int = 0) -> int:
+        """The same, by another client."""
         self._calls += 1
         number = number or 10_000 + self._calls
-        self.give(Requested(OperationId(NodeId("c-1"), number), request))
+        self.give(Requested(OperationId(NodeId(client), number), request))
         return number
 
     def answer(self, request: Any) -> Any:

@@ -7,7 +7,9 @@ from node_bench import NodeBench
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.calling import Declined
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Announced
+from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.queue.calls import (
     Assign,
     Assigned,
@@ -67,6 +69,48 @@ def test_staged_batches() -> None:
     assert isinstance(bench.answer(put(5, hold=seconds(9))), Receipt)
 
 
+def test_what_is_staged_is_no_more_than_the_queue_may_hold() -> None:
+    bench = NodeBench()
+    bench.open(items_max=3)
+    told = [bench.answer(put(at, hold=seconds(9))) for at in range(4)]
+    assert all(isinstance(one, Receipt) for one in told[:3])
+    refused(told[3], "Full", "3 items are staged in queue 'q', which may hold 3")
+    bench.answer(PublishStaged("q", "p", 9, (told[0],)))
+    assert isinstance(bench.answer(put(5, hold=seconds(9))), Receipt)
+
+
+def test_one_client_leaves_places_to_the_gets_of_others() -> None:
+    bench = crowded(waiting_gets=100)
+    greedy = [bench.ask_as("c-greedy", Get("q", 1, 100, seconds(60))) for _ in range(100)]
+    waits = [number for number in greedy if number not in bench.told]
+    assert 60 < len(waits) < 90
+    refused(bench.told[greedy[-1]], "Unavailable", "gets wait at queue 'q' already")
+    other = bench.ask_as("c-other", Get("q", 1, 100, seconds(60)))
+    assert other not in bench.told
+    bench.give(Announced(Gone(NodeId("c-greedy"))))
+    again = [bench.ask_as("c-more", Get("q", 1, 100, seconds(60))) for _ in range(60)]
+    assert not any(number in bench.told for number in again)
+
+
+def test_puts_into_a_full_queue_leave_room_for_those_into_others() -> None:
+    bench = NodeBench(QueueLimits(waiting_bytes=20 * PUT_COST))
+    bench.open(items_max=1)
+    bench.open("other")
+    assert isinstance(bench.answer(put()), PutDone)
+    told = [bench.ask_as("c-greedy", put(at, patience=seconds(9999))) for at in range(2, 40)]
+    refused(bench.told[told[-1]], "Full", "queue 'q' holds 1 items")
+    assert 4 < len([number for number in told if number not in bench.told]) <= 10
+    other = msgspec.structs.replace(put(), queue="other")
+    bench.held = True
+    asked = [bench.ask_as("c-honest", msgspec.structs.replace(other, sequence=at)) for at in (1, 2)]
+    assert not any(number in bench.told for number in asked)
+    bench.release()
+    assert all(isinstance(bench.told[number], PutDone) for number in asked)
+    bench.give(Announced(Gone(NodeId("c-greedy"))))
+    hand = bench.node._copies.bodies
+    assert (hand.open_bytes.total, hand.parked_bytes.total) == (0, 0)
+
+
 def test_staged_batches_that_nobody_published_go_in_turns() -> None:
     bench = crowded()
     for at in range(5):
@@ -87,15 +131,15 @@ def test_one_producer_more_is_refused_and_nothing_is_put() -> None:
 
 
 def test_puts_without_a_byte_that_wait() -> None:
-    bench = crowded(waiting_bytes=3 * PUT_COST)
+    bench = crowded(waiting_bytes=5 * PUT_COST)
     bench.held = True
     numbers = [bench.ask(put(at)) for at in range(4)]
-    refused(bench.told.pop(numbers[3]), "Unavailable", "bytes of puts are waiting at this node")
+    refused(bench.told.pop(numbers[3]), "Unavailable", "bytes for puts are taken at this node")
     bench.ask(put(0), numbers[0])  # asked again, and refused by nobody
     assert numbers[0] not in bench.told
     bench.release()
     assert all(isinstance(bench.told[number], PutDone) for number in numbers[:3])
-    assert bench.node._copies.bodies.open_bytes == 0
+    assert bench.node._copies.bodies.open_bytes.total == 0
     assert isinstance(bench.answer(put(3)), PutDone)
 
 

@@ -28,6 +28,10 @@ class Involved:
             self._of[client] = own = {one.name: None for one in self._concerned(client)}
             self._most[client] = 2 * len(own) + STALE_MAX
 
+    def count(self, client: NodeId) -> int:
+        """How many names it has asked for, as far as they are remembered."""
+        return len(self._of.get(client, ()))
+
     def take(self, client: NodeId) -> list[LocalBaton]:
         """All its connections have ended: what that concerns. O(its names)."""
         concerned = self._concerned(client)

@@ -25,6 +25,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.core.shares import has_share
 from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
 from snowmelt.protocols.baton import calls, messages
@@ -226,15 +227,21 @@ class BatonNode:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
         baton = self._names.get(call.name)
         if baton is None and isinstance(call, calls.Acquire):
-            if len(self._names) >= self._room:
-                text = f"{self._room} batons are in use at this node: use fewer names at a time"
+            there, own = len(self._names), self._involved.count(operation.client)
+            if not has_share(own, 1, self._room - there):
+                text = (
+                    f"{there} batons are in use at this node, which has {self._room}, and {own} of "
+                    "them here: use fewer names at a time"
+                )
                 return [Reply(operation, Declined("Full", text))]
             baton = self._names.use(call.name, now)
         elif baton is None:
             baton = self._names.glimpse(call.name)
         if isinstance(call, calls.Acquire) and not knows(baton, call.ticket):
             places = len(baton.relay.turns)
-            if places >= PLACES_MAX or self._waiting >= ALL_PLACES_MAX:
+            own = baton.wants.count(operation.client)
+            has_room = has_share(own, 1, PLACES_MAX - places)
+            if not has_room or self._waiting >= ALL_PLACES_MAX:
                 text = f"{places} wait for {call.name!r} here, {self._waiting} for all: try later"
                 return [Reply(operation, Declined("Full", text))]
             self._waiting += 1

@@ -62,6 +62,10 @@ class BatonWaiters:
         """Those of one client, first come first. O(its own)."""
         return [self._wants[ticket] for ticket in self._of.get(client, ())]
 
+    def count(self, client: NodeId) -> int:
+        """How many one client has."""
+        return len(self._of.get(client, ()))
+
     def called(
         self, want: BatonWaiter, operation: OperationId, call: Acquire, now: Instant
     ) -> Instant:

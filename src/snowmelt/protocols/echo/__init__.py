@@ -14,7 +14,8 @@ and a real network to be the same.
 4. `Recall(name)` loads the body and is answered with `Recalled`. A body that the disk damaged is
    said to be damaged; it is never served and never called unknown. A retry of its `Remember` brings
    the same body again, and so mends it.
-5. When the disk is full, `Remember` is declined with `DiskFull`, and nothing of it is kept.
+5. When the disk is full, `Remember` is declined with `DiskFull`, and nothing of it is kept. All
+   names and bodies together are bounded, since they are never erased; beyond, it is `Full`.
 """
 
 from snowmelt.protocols.echo.messages import (

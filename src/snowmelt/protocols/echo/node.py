@@ -32,6 +32,10 @@ from snowmelt.protocols.echo.messages import (
 
 Answered = Response | Declined
 NAME_BYTES_MAX = 200
+NAMES_MAX = 1_000
+BODIES_MAX = 64 << 20
+"""Bytes of all bodies together: nothing here is ever erased, so it must not fill a disk."""
+_SIZE_BITS = 32
 
 
 class EchoNode:
@@ -44,7 +48,8 @@ class EchoNode:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, int] = {}  # name -> crc32 of its body, known safe
+        self._kept: dict[str, int] = {}  # name -> crc32 and size of its body, known safe
+        self._size = 0  # of all bodies, with those that are being written
         self._ticket = 0
         self._writing: dict[int, tuple[Remember, list[OperationId]]] = {}
         self._reading: dict[int, tuple[OperationId, Recall | Remember]] = {}
@@ -60,15 +65,21 @@ class EchoNode:
                 return [self._load(operation, request)]
             case Persisted(ticket):
                 request, operations = self._writing.pop(ticket)
-                self._kept[request.name] = crc32(request.body)
+                if request.name in self._kept:  # the disk had lost it, and it came again
+                    self._size -= len(request.body)
+                self._kept[request.name] = _digest(request.body)
                 return [Reply(one, Remembered(request.name)) for one in operations]
             case PersistFailed(ticket, reason):
-                _, operations = self._writing.pop(ticket)
+                request, operations = self._writing.pop(ticket)
+                self._size -= len(request.body)
                 return [Reply(one, Declined("DiskFull", reason)) for one in operations]
             case Loaded(ticket, (found,)):
                 return self._loaded(ticket, found)
             case Started(records):
-                self._kept = {one.key.decode(): int.from_bytes(one.value) for one in records}
+                self._kept = {
+                    one.key.decode(): int.from_bytes(one.value.ljust(8, b"\0")) for one in records
+                }
+                self._size = sum(one & ((1 << _SIZE_BITS) - 1) for one in self._kept.values())
                 return []
             case _:
                 return []
@@ -77,7 +88,8 @@ class EchoNode:
         """What is being written is not yet called safe."""
         for request, operations in self._writing.values():
             digest = crc32(request.body)
-            assert self._kept.get(request.name, digest) == digest, f"{request.name} changes"
+            kept = self._kept.get(request.name, digest << _SIZE_BITS)
+            assert kept >> _SIZE_BITS == digest, f"{request.name} changes"
             assert operations
 
     def _remember(self, operation: OperationId, request: Remember) -> list[Effect[Answered]]:
@@ -92,15 +104,22 @@ class EchoNode:
             if other.name == name:
                 return [Reply(operation, _taken(name))]
         if name not in self._kept:
+            if len(self._kept) + len(self._writing) >= NAMES_MAX or (
+                self._size + len(request.body) > BODIES_MAX
+            ):
+                text = f"{len(self._kept)} bodies in {self._size} bytes are remembered for good"
+                text += f"; allowed are {NAMES_MAX} in {BODIES_MAX}"
+                return [Reply(operation, Declined("Full", text))]
             return self._write(operation, request)
-        if self._kept[name] != crc32(request.body):
+        if self._kept[name] >> _SIZE_BITS != crc32(request.body):
             return [Reply(operation, _taken(name))]
         return [self._load(operation, request)]  # a retry: look whether the disk still has it
 
     def _write(self, operation: OperationId, request: Remember) -> list[Effect[Answered]]:
         self._ticket += 1
         self._writing[self._ticket] = request, [operation]
-        digest = crc32(request.body).to_bytes(4)
+        self._size += len(request.body)
+        digest = _digest(request.body).to_bytes(8)
         name = request.name
         return [
             Persist(self._ticket, (Write(name.encode(), digest), Write(_bulk(name), request.body)))
@@ -138,6 +157,11 @@ class EchoNode:
 
 def _bulk(name: str) -> bytes:
     return BULK + name.encode()
+
+
+def _digest(body: bytes) -> int:
+    """Of a body: its checksum, and its size in the lower bits."""
+    return crc32(body) << _SIZE_BITS | len(body)
 
 
 def _taken(name: str) -> Declined:

@@ -10,6 +10,7 @@ from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.numbering import Numbering
 from snowmelt.protocols.queue.producers import Edges
@@ -24,13 +25,20 @@ class AppendCheck:
     """The way into one queue."""
 
     def __init__(
-        self, outbox: Outbox, hand: Bodies, home: Assignment, state: QueueState, log: Log
+        self,
+        outbox: Outbox,
+        hand: Bodies,
+        home: Assignment,
+        state: QueueState,
+        log: Log,
+        opened: OpenCalls,
     ) -> None:
         self._outbox = outbox
         self._hand = hand
         self._home = home
         self._state = state
         self._log = log
+        self._opened = opened
         self._bounded = home.settings.items_max > 0 or home.settings.bytes_max > 0
         self.room = WaitingPuts()
         self.numbering: Numbering | None = None
@@ -153,7 +161,8 @@ class AppendCheck:
             text = f"{self._outbox.limits.attempts} attempts of this put wait for room already"
             self._log.owe(ReplyTo(operation, Declined("OutcomeUnknown", text)))
             return
-        if never(self._home, put.count, put.size) or waiting.deadline <= self._outbox.now:
+        over = never(self._home, put.count, put.size) or waiting.deadline <= self._outbox.now
+        if over or not self._opened.parks(operation, self._outbox.limits.waiting_bytes):
             self._full(waiting)
         else:
             self._outbox.wake(waiting.deadline)

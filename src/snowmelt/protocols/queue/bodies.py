@@ -2,6 +2,8 @@
 
 from collections import OrderedDict
 
+from snowmelt.core.names import NodeId
+from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.queue.batches import StoredBatch
 from snowmelt.protocols.queue.segments import Segment
 
@@ -21,8 +23,10 @@ class Bodies:
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0
-        self.open_bytes = 0
-        """Of puts that were not answered yet; these count in no bound here."""
+        self.open_bytes = SharesHeld[NodeId]()
+        """Of puts that were not answered yet, by client; these count in no bound here."""
+        self.parked_bytes = SharesHeld[NodeId]()
+        """Of those, what waits for room in a queue."""
         self._bytes_max = bytes_max
         self._found: OrderedDict[Name, Segment] = OrderedDict()
 

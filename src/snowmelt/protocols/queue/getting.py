@@ -71,7 +71,7 @@ class Getting:
             return
         elif get.patience <= 0 or get.before >= 0:
             self._empty(operation, refused)
-        elif len(waiting.gets) >= limits.waiting_gets:
+        elif not waiting.has_room(operation.client, limits.waiting_gets):
             text = f"{len(waiting.gets)} gets wait at queue {self._home.queue!r} already"
             self._log.owe(ReplyTo(operation, Declined("Unavailable", text)))
         else:

@@ -93,7 +93,7 @@ class Leader:
         self.delivery = DeliveryBuilder(outbox, disk, hand, self.followers, self._deadlines, spans)
         self.ages = Ages(home.queue, self.state, hand)
         self.grouping = Grouping(outbox, self.state, self.log, spans)
-        self.admission = AppendCheck(outbox, hand, home, self.state, self.log)
+        self.admission = AppendCheck(outbox, hand, home, self.state, self.log, self.delivery.open)
         self.publishing = Publishing(outbox, hand, home, self.state, self.log)
         self.thinning = Thinning(outbox, disk, self.state, self.log, self.followers)
         ways_in = self.admission, self.publishing

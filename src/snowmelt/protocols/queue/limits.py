@@ -29,8 +29,8 @@ class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
     # calls
     put_items: int = 32_768
     """In one put."""
-    waiting_bytes: int = 256 << 20
-    """Of puts on their way through one node."""
+    waiting_bytes: int = 320 << 20
+    """Of puts on their way through one node; one client has twice what it leaves to others."""
     waiting_gets: int = 100_000
     """At one queue."""
     attempts: int = 64

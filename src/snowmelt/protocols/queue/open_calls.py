@@ -37,9 +37,9 @@ class OpenCalls:
 
     >>> hand, ann = Bodies(100), OperationId(NodeId("ann"), 1)
     >>> calls = OpenCalls(hand)
-    >>> calls.add(ann, "a put", PUT_COST); len(calls.calls), hand.open_bytes
+    >>> calls.add(ann, "a put", PUT_COST); len(calls.calls), hand.open_bytes.total
     (1, 2048)
-    >>> calls.gone(NodeId("ann")) == {ann: "a put"}, hand.open_bytes
+    >>> calls.gone(NodeId("ann")) == {ann: "a put"}, hand.open_bytes.total
     (True, 0)
     """
 
@@ -48,6 +48,8 @@ class OpenCalls:
         self._hand = hand
         self._weights: dict[OperationId, int] = {}
         """Of puts."""
+        self._parked: dict[OperationId, None] = {}
+        """Of those, which wait for room in their queue."""
         self._of: dict[NodeId, dict[OperationId, None]] = {}
 
     def add(self, operation: OperationId, request: Any, weight: int = 0) -> None:
@@ -58,17 +60,39 @@ class OpenCalls:
         self._of.setdefault(operation.client, {})[operation] = None
         if weight:
             self._weights[operation] = weight
-            self._hand.open_bytes += weight
+            self._hand.open_bytes.add(operation.client, weight)
 
     def refusal(self, operation: OperationId, most: int) -> tuple[str, str] | None:
         """Why there is no memory for one that was added, as an error's name and text.
 
-        There is for one alone.
+        There is for one alone. Beside others a client has twice what it leaves, or one put.
         """
-        opened = self._hand.open_bytes
-        if opened <= most or opened == self._weights.get(operation):
+        opened, client = self._hand.open_bytes, operation.client
+        weight = self._weights.get(operation, 0)
+        if opened.total == weight:
             return None
-        return "Unavailable", f"{most} bytes of puts are waiting at this node already"
+        opened.remove(client, weight)
+        has_room = opened.has_room(client, weight, most, share=2)
+        opened.add(client, weight)
+        if has_room:
+            return None
+        text = f"{opened.total} of {most} bytes for puts are taken at this node"
+        return "Unavailable", f"{text}; one client has twice what it leaves to others, at most"
+
+    def parks(self, operation: OperationId, most: int) -> bool:
+        """Whether a put that was added may wait for room in its queue.
+
+        All that do so have half of the memory, and a client twice what it leaves of that: what is
+        put into a full queue must not be in the way of what is put into others.
+        """
+        weight = self._weights.get(operation, 0)
+        if operation not in self._parked and weight:
+            parked, client = self._hand.parked_bytes, operation.client
+            if parked.total and not parked.has_room(client, weight, most // 2, share=2):
+                return False
+            parked.add(client, weight)
+            self._parked[operation] = None
+        return True
 
     def end(self, operation: OperationId) -> Any:
         """It is answered, or never will be; what was asked."""
@@ -80,8 +104,16 @@ class OpenCalls:
         if not its:
             del self._of[operation.client]
         if operation in self._weights:
-            self._hand.open_bytes -= self._weights.pop(operation)
+            weight = self._weights.pop(operation)
+            self._hand.open_bytes.remove(operation.client, weight)
+            if operation in self._parked:
+                del self._parked[operation]
+                self._hand.parked_bytes.remove(operation.client, weight)
         return request
+
+    def count(self, client: NodeId) -> int:
+        """How many this one asked."""
+        return len(self._of.get(client, ()))
 
     def gone(self, client: NodeId) -> dict[OperationId, Any]:
         """Nobody is there for these any more. O(its calls)."""

@@ -64,6 +64,11 @@ class Publishing:
             text = f"{len(staged)} batches are staged in queue {self._home.queue!r} already"
             self._decline(operation, "Full", f"{text}; publish some, or wait")
             return
+        most = self._home.settings.items_each
+        if 0 < most < staged.items + put.count:
+            text = f"{staged.items} items are staged in queue {self._home.queue!r}, which may hold"
+            self._decline(operation, "Full", f"{text} {most}; publish some, or wait")
+            return
         wall, term = self._outbox.wall, self._home.term
         due, until = delay(self._outbox, put.due), wall + put.hold
         first, stop, owner = 0, 0, owner_of(put.producer)

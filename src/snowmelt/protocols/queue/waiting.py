@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
-from snowmelt.core.names import OperationId
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.queue.calls import Get, Put
 from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.words import SpreadPut
@@ -34,12 +35,18 @@ class WaitingGets:
         # Ordered: the first goes first, and a dict would look for the next among all that went.
         self.gets: OrderedDict[OperationId, WaitingGet] = OrderedDict()
         self._ends: Ends[OperationId] = Ends()
+        self._of = SharesHeld[NodeId]()
+
+    def has_room(self, client: NodeId, most: int) -> bool:
+        """Whether one more of this client may wait, of so many in all."""
+        return self._of.has_room(client, 1, most)
 
     def add_get(self, operation: OperationId, get: Get, refused: str, now: Instant) -> None:
         """A get begins to wait; what it settled is done with."""
         if get.settle is not None:
             get = msgspec.structs.replace(get, settle=None)
         self.gets[operation] = WaitingGet(operation, get, refused, now)
+        self._of.add(operation.client)
         self._ends.put(operation, later(now, get.patience))
 
     def first(self, now: Instant) -> WaitingGet | None:
@@ -53,12 +60,16 @@ class WaitingGets:
 
     def leave(self, operation: OperationId) -> None:
         """It waits no more, if it did."""
-        self.gets.pop(operation, None)
-        self._ends.forget(operation)
+        if self.gets.pop(operation, None) is not None:
+            self._of.remove(operation.client)
+            self._ends.forget(operation)
 
     def over(self, now: Instant) -> list[WaitingGet]:
         """The gets whose patience is at its end; they wait no longer."""
-        return [self.gets.pop(operation) for operation in self._ends.over(now)]
+        over = [self.gets.pop(operation) for operation in self._ends.over(now)]
+        for one in over:
+            self._of.remove(one.operation.client)
+        return over
 
     @property
     def next_deadline(self) -> Instant | None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.absence import waits
 from snowmelt.protocols.queue.deadlines import Ends
@@ -97,6 +98,7 @@ class Anchor:
         self.parts[0].home = home
         self.counting = Counting(outbox, home, state, log)
         self._wants: OrderedDict[OperationId, QueuedGet] = OrderedDict()
+        self._shared = SharesHeld[NodeId]()
         self._came = 0
         """How many gets ever did."""
         self._items = self._bytes = 0
@@ -140,13 +142,14 @@ class Anchor:
         elif word.operation in self._had:
             away = self._had[word.operation]
             self._outbox.send(source, Nothing(self._home.queue, word.operation, away))
-        elif len(self._wants) >= self._outbox.limits.waiting_gets:
+        elif not self._shared.has_room(word.operation.client, 1, self._outbox.limits.waiting_gets):
             text = f"{len(self._wants)} gets wait at queue {self._queue!r} already"
             self._refuse(word.operation, source, text)
         else:
             until = later(now, word.patience)
             self._came += 1
             self._wants[word.operation] = QueuedGet(word, source, until, self._came)
+            self._shared.add(word.operation.client)
             self._items += word.items_max
             self._bytes += word.bytes_max
             self._fresh[word.operation] = None
@@ -190,6 +193,7 @@ class Anchor:
         wanted = self._wants.pop(operation, None)
         if wanted is None:
             return
+        self._shared.remove(operation.client)
         self._items -= wanted.want.items_max
         self._bytes -= wanted.want.bytes_max
         self._more_urgent.pop(operation, None)

@@ -9,6 +9,7 @@ import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.shares import has_share
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import Ends
@@ -65,8 +66,9 @@ class PartedGets:
             self._outbox.reply(operation, Gathered(()))
             return
         if known is None:
-            if len(self._open.calls) >= self._outbox.limits.waiting_gets:
-                text = f"{len(self._open.calls)} gets wait at this node already"
+            there, most = len(self._open.calls), self._outbox.limits.waiting_gets
+            if not has_share(self._open.count(operation.client), 1, most - there):
+                text = f"{there} gets wait at this node already"
                 self._outbox.decline(operation, "Unavailable", text)
                 return
             known = Gathers(get, now)

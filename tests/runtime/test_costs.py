@@ -8,9 +8,12 @@ from time import monotonic
 
 import pytest
 
+import snowmelt.aio
 from runtime.network import Serving, Stranger, serving, until
+from snowmelt.core.instant import seconds
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Echoed
+from snowmelt.protocols.queue import calls
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.wire.codec import encode
@@ -132,3 +135,78 @@ async def test_those_who_send_slowly_do_not_hold_up_others(
         for at in range(5):
             honest.send(large(at, MEGABYTE // 4))
             assert await honest.answer() == Answer(at, Echoed(bytes(MEGABYTE // 4)))
+
+
+# --- answers, and calls without one ---------------------------------------------------------------
+
+
+async def reads_slowly(stranger: Stranger) -> None:
+    """Half a megabyte a second."""
+    while await stranger._reader.read(50_000):
+        await asyncio.sleep(0.1)
+
+
+async def test_slow_readers_are_cut_off_where_they_leave_no_room(tmp_path: Path) -> None:
+    size = 16 * MEGABYTE
+    limits = Limits(answer_bytes=60 * MEGABYTE, slow_reader_seconds=8.0)
+    async with serving(tmp_path, limits=limits) as node, AsyncExitStack() as stack:
+        honest = await greeted(stack, node, "c-honest")
+        slow = [await greeted(stack, node, f"c-{at}") for at in range(16)]
+        for one in slow:
+            one.send(large(1, size))
+            await one._writer.drain()
+        await until(lambda: used(node, "answer_bytes") > 100 * MEGABYTE)
+        reading = [asyncio.create_task(reads_slowly(one)) for one in slow]
+        await asyncio.sleep(0)
+        began = monotonic()
+        await until(lambda: used(node, "answer_bytes") < 60 * MEGABYTE)
+        assert monotonic() - began < 4, "in a time that goes by what they hold"
+        honest.send(large(2, size))
+        assert await honest.answer() == Answer(2, Echoed(bytes(size)))
+        assert node.closed["slow reader"] >= 10
+        for one in reading:
+            one.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
+    assert sum(one.used for one in node.server.statistics().costs.values()) == 0
+
+
+async def test_what_one_asks_and_is_not_answered_leaves_room_for_others(tmp_path: Path) -> None:
+    limits = Limits(call_bytes=MEGABYTE)
+    gets = calls.Get("q", 1, 100, seconds(30))
+    async with serving(tmp_path, limits=limits) as node, AsyncExitStack() as stack:
+        async with snowmelt.aio.connect(f"snowmelt://{node.address}") as cluster:
+            await cluster.fifo("q").put(b"one")
+            async with await cluster.fifo("q").get():
+                pass
+        greedy = [await greeted(stack, node, "c-greedy") for _ in range(8)]
+        for line in greedy:
+            line.say(*(Call(at, gets) for at in range(2, 1_500)))
+
+        def in_flight() -> int:
+            connections = node.server.statistics().connections
+            return sum(one.in_flight_bytes for one in connections if one.peer.endswith("greedy"))
+
+        await until(lambda: in_flight() > MEGABYTE // 2)
+        await asyncio.sleep(0.3)
+        assert in_flight() < 3 * MEGABYTE // 2
+        honest = await greeted(stack, node, "c-honest")
+        for at in range(300):
+            honest.say(Call(at, Echo(b"there?")))
+        for at in range(300):
+            assert await honest.answer() == Answer(at, Echoed(b"there?"))
+
+
+async def test_who_asks_all_the_time_how_a_node_is_has_the_same_answer(tmp_path: Path) -> None:
+    async with serving(tmp_path) as node, AsyncExitStack() as stack:
+        asks = await greeted(stack, node, "c-asks")
+        made, inform = [0], node.server._transport.inform
+
+        def counted() -> bytes:
+            made[0] += 1
+            return inform()
+
+        node.server._transport.inform = counted
+        asks.send(framed(Kind.INQUIRE, b"") * 500)
+        for _ in range(500):
+            assert (await asks.frame())[0] is Kind.INFORM
+        assert made[0] < 50

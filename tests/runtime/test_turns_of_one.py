@@ -26,7 +26,8 @@ class Counting:
 
     def __init__(self) -> None:
         self.limits = Limits()
-        self.arriving = Arriving[FramePlace](ledger_of(self.limits))
+        self.ledger = ledger_of(self.limits)
+        self.arriving = Arriving[FramePlace](self.ledger)
         self.touched: Any = None
         self.heard = 0
 

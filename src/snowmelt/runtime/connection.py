@@ -26,8 +26,9 @@ from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.arriving import LARGE, Arriving
 from snowmelt.runtime.deadline import Deadline
 from snowmelt.runtime.frame_place import FramePlace
-from snowmelt.runtime.ledger import NOBODY, Payer
+from snowmelt.runtime.ledger import NOBODY, CostLedger, Payer
 from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.owed import HURRY, Owed
 from snowmelt.runtime.purse import host_of
 from snowmelt.runtime.statistics import ConnectionStatistics
 from snowmelt.wire.connection import SIGNALS, Connection, ControlFrame, Ended, Heard
@@ -39,6 +40,7 @@ from snowmelt.wire.sides import ConnectionOpened, Side
 # work again, and other connections have their turn.
 TURN_FRAMES: Final = 32
 TURN_SECONDS: Final = 0.01  # or fewer, when each is a lot of work
+SLOWEST_READER: Final = 8  # the same of its answer, where others have no room
 SLOWEST: Final = 4  # who reads such a part of `unsent_bytes` in `slow_reader_seconds` is only slow
 
 UNBELIEVED: Final = "whoever dialled knows another secret"
@@ -48,6 +50,7 @@ _SLOW: Final = ("slow reader", "slow sender")
 
 class ConnectionOwner(Protocol):
     limits: Limits
+    ledger: CostLedger
     arriving: Arriving[FramePlace]
     touched: "list[LoopConnection] | None"
     """What has something to send because of what another connection reads; None when none does."""
@@ -111,8 +114,10 @@ class LoopConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._deadline = Deadline()
         self._place = FramePlace(self, owner.arriving, limits)
+        self._owed = Owed(owner.ledger, limits, self._machine)
         self._of_node = False
         self._closed = False
+        self._resumes = False  # what has come is heard in the next turn of the loop
         self._reading = False  # what is sent meanwhile leaves at the end of it
         self.holds = False  # no more bytes are read
         self._flush_due = False
@@ -148,6 +153,7 @@ class LoopConnection(asyncio.Protocol):
         touched: list[LoopConnection] = []
         owner.touched = touched
         self._reading = True
+        self._resumes = False
         began, count = monotonic(), 0
         try:
             for event in machine.receive(data):
@@ -162,8 +168,7 @@ class LoopConnection(asyncio.Protocol):
                     owner.deliver(self.peer, event)
                 count += 1
                 if machine.frames and (count == TURN_FRAMES or monotonic() - began > TURN_SECONDS):
-                    asyncio.get_running_loop().call_soon(self._work)
-                    break
+                    break  # `set_reading` goes on with the rest
         except SnowmeltError as error:
             self._fail(error)
         finally:
@@ -179,6 +184,7 @@ class LoopConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._deadline.cancel()
+        self._owed.end()
         self._close(type(error).__name__ if error else "ended")
 
     def pause_writing(self) -> None:
@@ -187,11 +193,16 @@ class LoopConnection(asyncio.Protocol):
             return
         self._machine.blocked = True
         self.set_reading()
+        self._expect_reading(hurry=not self._owed.unreads(self.unsent))
+
+    def _expect_reading(self, *, hurry: bool) -> None:
+        """Who is sent much reads some of it in some time, and more where others have no room."""
         slow = FrameError("slow reader: it does not read")
+        least = max(1, self._unsent_max // SLOWEST)
         self._deadline.set_without(
-            self._limits.slow_reader_seconds,
+            self._limits.slow_reader_seconds / (HURRY if hurry else 1),
             lambda: self._bytes_out - self.unsent,
-            lambda: max(1, self._unsent_max // SLOWEST),
+            lambda: max(least, self._owed.unread // SLOWEST_READER) if hurry else least,
             lambda: self.close(slow),
         )
 
@@ -201,6 +212,7 @@ class LoopConnection(asyncio.Protocol):
         machine = self._machine
         machine.blocked = False
         self._deadline.cancel()
+        self._owed.reads()
         while machine.later and not machine.blocked:
             self.send(machine.later.popleft())
         if not machine.blocked:
@@ -227,6 +239,8 @@ class LoopConnection(asyncio.Protocol):
                 self.user, self.secret = user, secret
                 self._deadline.cancel()
                 self._owner.opened(self, event)
+                if role is Role.CLIENT and self.payer is not None:
+                    self._owed.pays(self.payer)
             case ControlFrame(kind):
                 if kind in (Kind.INQUIRE, Kind.RELOAD):
                     self._machine.speak(Kind.INFORM, self._owner.inquired(self, kind))
@@ -310,6 +324,11 @@ class LoopConnection(asyncio.Protocol):
 
     def set_reading(self) -> None:
         """Reads on, or no more."""
+        if self._machine.in_flight_bytes > self._machine.in_flight_max:
+            self._owed.grow()
+        if self._machine.frames and self._machine.hears and not self._resumes:
+            self._resumes = True
+            asyncio.get_running_loop().call_soon(self._work)
         if self._transport is None or self._transport.is_closing():
             return
         if not self._of_node:
@@ -344,6 +363,8 @@ class LoopConnection(asyncio.Protocol):
 
     def flush(self) -> None:
         self._flush_due = False
+        if self._owed.calls:
+            self._owed.shrink()
         out = self._machine.taken()
         transport = self._transport
         if not out or transport is None or transport.is_closing():

@@ -35,6 +35,10 @@ class Cost(Enum):
     """Those whose other side has not."""
     ARRIVING = "arriving_bytes"
     """Large frames that have begun to come."""
+    CALLS = "call_bytes"
+    """Calls that were heard and not answered, beside what each connection may have in any case."""
+    ANSWERS = "answer_bytes"
+    """What was sent and is not read, to those who are held up by it."""
 
 
 class Payer(NamedTuple):

@@ -28,6 +28,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     unsent_bytes: int = 2 << 20  # of one connection: above this, nothing more is read from it
     unsent_bytes_max: int = 128 << 20  # of one connection: above this, which takes a peer, cut off
     arriving_bytes: int = 512 << 20  # of all clients: large frames that have begun to come
+    call_bytes: int = 1 << 30  # of all clients: calls heard and not yet answered
+    answer_bytes: int = 1 << 30  # of all clients: answers to those who read slowly
     greeting_seconds: float = 10.0
     slow_reader_seconds: float = 10.0  # above `unsent_bytes` and hardly anything read: cut off
     slow_sender_seconds: float = 10.0  # has begun a large frame, and hardly goes on: cut off

@@ -41,6 +41,8 @@ from snowmelt.wire.sides import ConnectionOpened, Dialling, Listening, Side
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
 WAITING_MAX: Final = 256
+INFORM_EVERY: Final = 0.05
+"""How this process is takes milliseconds to say; who asks more often is told the same."""
 LAST_SECONDS: Final = 0.25
 """How long closing waits for what has not left yet."""
 
@@ -93,6 +95,7 @@ class Transport:
         self.resumed: Callable[[NodeId], None] = lambda _: None
         self.inform: dict[Kind, Callable[[], bytes]] = {}
         """What an admin may ask of this process, and what answers it."""
+        self._informed = (-INFORM_EVERY, b"")
         self._role = speaker.role
         self._gate = gate
         """Whom it lets in; None for a client, which never listens."""
@@ -319,7 +322,12 @@ class Transport:
         """Who asks how this process is learns who its clients are."""
         if not connection.user.may(Right.ADMIN):
             raise AccessDenied(f"user {connection.user.name!r} may not ask this: it takes admin")
-        return self.inform[kind]()
+        if kind is not Kind.INQUIRE:
+            return self.inform[kind]()
+        now = monotonic()
+        if now - self._informed[0] > INFORM_EVERY:
+            self._informed = now, self.inform[kind]()
+        return self._informed[1]
 
     def unsendable(self, connection: LoopConnection, what: str) -> None:
         """Too large for a frame: it is lost, counted and told."""
@@ -367,6 +375,8 @@ def ledger_of(limits: Limits) -> CostLedger:
         Cost.CONNECTIONS: limits.connections,
         Cost.STRANGERS: limits.strangers,
         Cost.ARRIVING: limits.arriving_bytes,
+        Cost.CALLS: limits.call_bytes,
+        Cost.ANSWERS: limits.answer_bytes,
     }
     return CostLedger(totals)
 

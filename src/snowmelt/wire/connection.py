@@ -188,10 +188,15 @@ class Connection:
         self._failure: SnowmeltError | None = None  # raised when all before it is told
 
     @property
+    def hears(self) -> bool:
+        """Whether what has come is told: of a client, as long as it reads and asks not too much."""
+        return self._hears_on or not (self.blocked or self.in_flight_bytes > self.in_flight_max)
+
+    @property
     def crowded(self) -> bool:
         """Whether no more bytes should be read."""
         full = self.in_flight_bytes > self.in_flight_max
-        return full or (self.blocked and not self._hears_on) or bool(self.frames)
+        return full or not self.hears or bool(self.frames)
 
     @property
     def in_flight(self) -> int:
@@ -239,13 +244,13 @@ class Connection:
         return self.events()
 
     def events(self) -> Iterator[Heard]:
-        """What has come, one by one; of a client, as long as it reads what it is sent."""
+        """What has come, one by one, as long as this side `hears`."""
         if self._news is not None:
             news, self._news = self._news, None
             yield news
         frames = self.frames
         try:
-            while frames and (self._hears_on or not self.blocked):
+            while frames and self.hears:
                 kind, payload = frames.popleft()
                 self.frames_in += 1
                 if kind is not Kind.MESSAGE:

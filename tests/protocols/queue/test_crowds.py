@@ -72,9 +72,9 @@ def test_staged_batches() -> None:
 def test_what_is_staged_is_no_more_than_the_queue_may_hold() -> None:
     bench = NodeBench()
     bench.open(items_max=3)
-    told = [bench.answer(put(at, hold=seconds(9))) for at in range(4)]
-    assert all(isinstance(one, Receipt) for one in told[:3])
-    refused(told[3], "Full", "3 items are staged in queue 'q', which may hold 3")
+    told = [bench.answer(put(at, hold=seconds(9))) for at in range(7)]
+    assert all(isinstance(one, Receipt) for one in told[:6])
+    refused(told[6], "Full", "6 items are staged in queue 'q'; allowed are 6, twice what it may")
     bench.answer(PublishStaged("q", "p", 9, (told[0],)))
     assert isinstance(bench.answer(put(5, hold=seconds(9))), Receipt)
 

@@ -64,10 +64,11 @@ class Publishing:
             text = f"{len(staged)} batches are staged in queue {self._home.queue!r} already"
             self._decline(operation, "Full", f"{text}; publish some, or wait")
             return
-        most = self._home.settings.items_each
+        most = 2 * self._home.settings.items_each  # one batch waits, the next is put
         if 0 < most < staged.items + put.count:
-            text = f"{staged.items} items are staged in queue {self._home.queue!r}, which may hold"
-            self._decline(operation, "Full", f"{text} {most}; publish some, or wait")
+            text = f"{staged.items} items are staged in queue {self._home.queue!r}; allowed are"
+            text += f" {most}, twice what it may hold; publish some, or wait"
+            self._decline(operation, "Full", text)
             return
         wall, term = self._outbox.wall, self._home.term
         due, until = delay(self._outbox, put.due), wall + put.hold

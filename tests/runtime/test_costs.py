@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 from contextlib import AsyncExitStack
 from pathlib import Path
 from time import monotonic
@@ -10,6 +11,8 @@ import pytest
 
 import snowmelt.aio
 from runtime.network import Serving, Stranger, serving, until
+from runtime.test_tls import TOKEN as TLS_TOKEN
+from runtime.test_tls import Papers, url
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Echoed
@@ -22,6 +25,11 @@ from snowmelt.wire.greeting import Hello, Proof, Role, said
 
 MEGABYTE = 1 << 20
 TOKEN = "the token of all"
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Papers:
+    return Papers(tmp_path)
 
 
 async def dialled(stack: AsyncExitStack, node: Serving, host: str = "127.0.0.1") -> Stranger:
@@ -92,6 +100,57 @@ async def test_who_guesses_waits_and_others_of_its_host_do_not(
         assert lines == [
             "refused: node n1, host 127.0.0.1, reason the token is missing or wrong, times 1"
         ]
+
+
+# --- TLS ------------------------------------------------------------------------------------------
+
+
+async def test_who_says_nothing_before_tls_takes_no_place_of_others(
+    tmp_path: Path, papers: Papers
+) -> None:
+    context = ssl.create_default_context(cafile=papers.authority)
+    context.check_hostname = False
+    limits = Limits(strangers=10)
+    async with (
+        serving(tmp_path, credentials=papers.of("n1"), limits=limits) as node,
+        AsyncExitStack() as stack,
+    ):
+        for _ in range(40):
+            await dialled(stack, node)
+        assert used(node, "strangers") <= 10
+        async with snowmelt.aio.connect(url(node.address, papers), token=TLS_TOKEN) as cluster:
+            assert await cluster.ping(b"there?") == b"there?"
+        for _ in range(40):
+            stranger = await dialled(stack, node)
+            stranger.send(b"\x16\x03\x01\x02\x00\x01")  # a handshake that does not go on
+        await until(lambda: used(node, "strangers") <= 10)
+        async with snowmelt.aio.connect(url(node.address, papers), token=TLS_TOKEN) as cluster:
+            assert await cluster.ping(b"there?") == b"there?"
+    assert used(node, "strangers") == 0
+
+
+async def test_handshakes_are_so_many_in_a_second_and_hosts_have_their_turn(
+    tmp_path: Path, papers: Papers
+) -> None:
+    context = ssl.create_default_context(cafile=papers.authority)
+    context.check_hostname = False
+    limits = Limits(handshakes=20)
+    async with (
+        serving(tmp_path, credentials=papers.of("n1"), limits=limits) as node,
+        AsyncExitStack() as stack,
+    ):
+        began = monotonic()
+        flood = [asyncio.create_task(Stranger.dial(node.address, context)) for _ in range(60)]
+        await asyncio.sleep(0.5)
+        there = sum(one.done() for one in flood)
+        assert there <= 20
+        honest = await Stranger.dial(node.address, context, "127.0.0.9")
+        await stack.enter_async_context(honest)
+        assert monotonic() - began < 1.5
+        for one in flood:
+            await stack.enter_async_context(await one)
+        assert monotonic() - began > 2
+    assert used(node, "strangers") == 0
 
 
 # --- connections ----------------------------------------------------------------------------------
@@ -199,13 +258,13 @@ async def test_what_one_asks_and_is_not_answered_leaves_room_for_others(tmp_path
 async def test_who_asks_all_the_time_how_a_node_is_has_the_same_answer(tmp_path: Path) -> None:
     async with serving(tmp_path) as node, AsyncExitStack() as stack:
         asks = await greeted(stack, node, "c-asks")
-        made, inform = [0], node.server._transport.inform
+        made, inform = [0], node.server._transport.inform[Kind.INQUIRE]
 
         def counted() -> bytes:
             made[0] += 1
             return inform()
 
-        node.server._transport.inform = counted
+        node.server._transport.inform[Kind.INQUIRE] = counted
         asks.send(framed(Kind.INQUIRE, b"") * 500)
         for _ in range(500):
             assert (await asks.frame())[0] is Kind.INFORM

@@ -13,6 +13,7 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.runtime import near
 from snowmelt.runtime.connection import LoopConnection
 from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.handshakes import Knock, TlsListener
 from snowmelt.runtime.ledger import NOBODY, Cost, CostLedger, payer_of
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
@@ -36,8 +37,8 @@ class Entrance:
         self._limits = limits
         self._ledger = ledger
         self._credentials = credentials
-        self._purse = Purse[LoopConnection](ledger)
-        self._servers: list[asyncio.Server] = []
+        self._purse = Purse[LoopConnection | Knock](ledger)
+        self._servers: list[asyncio.Server | TlsListener] = []
 
     async def listen(self, address: Address, accepted: Callable[[], LoopConnection]) -> Address:
         """Accepts connections; returns where (a port of 0 takes a free one)."""
@@ -45,14 +46,12 @@ class Entrance:
         loop = asyncio.get_running_loop()
         self.renew_tls()
         context = self._context
-        server = await loop.create_server(
-            accepted,
-            address.host,
-            address.port,
-            ssl=context,
-            ssl_handshake_timeout=self._limits.greeting_seconds if context else None,
-            backlog=BACKLOG,
-        )
+        server: asyncio.Server | TlsListener
+        if context is None:
+            server = await loop.create_server(accepted, address.host, address.port, backlog=BACKLOG)
+        else:
+            server = TlsListener(context, self._limits, self._purse, accepted)
+            await server.listen(address.host, address.port, BACKLOG)
         self._servers.append(server)
         for one in server.sockets:  # whoever is accepted inherits it; who vanished is missed
             one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -33,6 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     greeting_seconds: float = 10.0
     slow_reader_seconds: float = 10.0  # above `unsent_bytes` and hardly anything read: cut off
     slow_sender_seconds: float = 10.0  # has begun a large frame, and hardly goes on: cut off
+    handshakes: int = 100  # of TLS with those who come, in a second
     dial_seconds: float = 5.0
     drain_seconds: float = 10.0
     metric_queues: int = 1_000  # so many have their name in metrics, the rest are told together

@@ -663,9 +663,13 @@ def test_only_so_many_topics_are_in_use_and_unused_ones_make_room(
 ) -> None:
     monkeypatch.setattr("snowmelt.protocols.multicast.node.TOPICS_MAX", 5)
     table = Table((N1,))
-    for at in range(5):
+    for at in range(4):
         assert isinstance(table.publish(N1, b"x", name=f"t{at}"), Published)
     assert table.publish(N1, b"x").error == "Full"
+    other = table.call(N1, Publish("others", 1, (b"x",), POLL), client="another")
+    assert isinstance(table.answers[other], Published)
+    more = table.call(N1, Publish("more", 2, (b"x",), POLL), client="another")
+    assert table.answers[more].error == "Full"
     table.now = later(table.now, SETTINGS.awake)
     assert isinstance(table.publish(N1, b"x"), Published)
 

@@ -20,6 +20,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.baton.messages import BatonGot, Drop
 from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.calling import Declined, Gone
@@ -59,6 +60,9 @@ class MulticastNode:
         self._settings = settings
         self._chance = chance
         self._topics: dict[str, Topic] = {}
+        self._made = SharesHeld[NodeId]()
+        self._makers: dict[str, NodeId] = {}
+        """Of topics that a client of this node named first."""
 
     def handle(self, event: Event[messages.Message], now: Instant) -> Effects:
         match event:
@@ -131,9 +135,13 @@ class MulticastNode:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
         if not self._circle.current:
             return [Reply(operation, self._elsewhere)]
-        if call.name not in self._topics and not self._room(now):
-            text = f"{self._circle.me} has {TOPICS_MAX} topics in use already: use fewer names"
-            return [Reply(operation, Declined("Full", text))]
+        if call.name not in self._topics:
+            if not self._may_make(operation.client, now):
+                text = f"{self._circle.me} has {len(self._topics)} topics in use, of {TOPICS_MAX}"
+                text += ", and no client may have most of them: use fewer names"
+                return [Reply(operation, Declined("Full", text))]
+            self._makers[call.name] = operation.client
+            self._made.add(operation.client)
         topic = self._topic(call.name)
         match call:
             case Publish():
@@ -152,10 +160,24 @@ class MulticastNode:
         """Whether there is room for a topic, once one that nobody uses is forgotten."""
         if len(self._topics) < TOPICS_MAX * nodes:
             return True
-        unused = next((name for name, one in self._topics.items() if one.idle(now)), None)
+        return self._forgets(list(self._topics), now)
+
+    def _may_make(self, client: NodeId, now: Instant) -> bool:
+        """Whether there is room for a topic of this client, and others keep theirs."""
+        if not self._made.has_room(client, 1, TOPICS_MAX):
+            its = [name for name, maker in self._makers.items() if maker == client]
+            return self._forgets(its, now)
+        return self._room(now)
+
+    def _forgets(self, names: list[str], now: Instant) -> bool:
+        """Whether one of these is used by nobody; it makes room."""
+        unused = next((name for name in names if self._topics[name].idle(now)), None)
         if unused is None:
             return False
         del self._topics[unused]
+        maker = self._makers.pop(unused, None)
+        if maker is not None:
+            self._made.remove(maker)
         return True
 
     def _topic(self, name: str) -> Topic:

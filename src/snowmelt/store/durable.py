@@ -29,6 +29,7 @@ Rules:
 """
 
 import contextlib
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
@@ -109,6 +110,8 @@ class Statistics(msgspec.Struct, frozen=True):
     """Bytes of the pages that hold records, or may when the engine has what is in the log."""
     bytes_max: int
     """The `size_max` of this store."""
+    bytes_free: int
+    """Bytes that its disk has left, for all who write there."""
 
 
 class _ToItsEnd:
@@ -293,6 +296,7 @@ class Store:
             damaged_found=self._damaged,
             bytes_used=self._room.used,
             bytes_max=self._room.size_max,
+            bytes_free=shutil.disk_usage(self._room.folder).free,
         )
 
     def forsake(self) -> None:

@@ -26,6 +26,7 @@ STORE_COUNTERS: Final = {
 STORE_GAUGES: Final = {
     "bytes_used": "Bytes of the disk that records take.",
     "bytes_max": "Bytes of the disk that records may take.",
+    "bytes_free": "Bytes that the disk has left.",
 }
 
 

@@ -111,6 +111,19 @@ def test_puts_into_a_full_queue_leave_room_for_those_into_others() -> None:
     assert (hand.open_bytes.total, hand.parked_bytes.total) == (0, 0)
 
 
+def test_a_put_under_the_number_of_a_get_that_waits_ends_no_node() -> None:
+    bench = NodeBench()
+    bench.open(items_max=1)
+    assert isinstance(bench.answer(put()), PutDone)
+    bench.ask_as("c-holds", Get("q", 1, 100, seconds(60)))
+    waits = bench.ask_as("c-one", put(2, patience=seconds(99)))
+    number = bench.ask_as("c-two", Get("q", 1, 100, seconds(60)))
+    assert not bench.told.keys() & {waits, number}
+    bench.ask_as("c-two", put(2, patience=seconds(99)), number)
+    bench.give(Announced(Gone(NodeId("c-two"))))
+    assert waits not in bench.told
+
+
 def test_staged_batches_that_nobody_published_go_in_turns() -> None:
     bench = crowded()
     for at in range(5):

@@ -69,7 +69,7 @@ class OpenCalls:
         """
         opened, client = self._hand.open_bytes, operation.client
         weight = self._weights.get(operation, 0)
-        if opened.total == weight:
+        if opened.total == weight or not weight:  # or it was asked for something else before
             return None
         opened.remove(client, weight)
         has_room = opened.has_room(client, weight, most, share=2)

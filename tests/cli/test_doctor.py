@@ -93,6 +93,18 @@ def test_secrets_that_others_may_read_or_replace_are_found(tmp_path: Path, docto
     assert doctor(*here(tmp_path), "--token-file", file)[0] == 0
 
 
+def test_a_file_of_users_that_no_node_can_use_is_found(tmp_path: Path, doctor: Doctor) -> None:
+    file = secret(tmp_path)
+    file.write_text("ops 0123456789abcdef admin\nn 0123456789abcdef node\n")
+    code, found = doctor(*here(tmp_path), "--users", file)
+    assert code == 0
+    assert found[f"users in {file}"]["said"] == "2, and nodes are n"
+    file.write_text("ops 0123456789abcdef admin\n")
+    code, found = doctor(*here(tmp_path), "--users", file)
+    assert code == 1
+    assert "a user with the right node" in found[f"users in {file}"]["said"]
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, doctor: Doctor) -> None:
     code, found = doctor(*here(tmp_path), "--token-file", tmp_path / "none")
     assert code == 1

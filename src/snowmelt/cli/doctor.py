@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from snowmelt import __version__
-from snowmelt.cli.node import LISTEN, NO_TLS, read_limits, read_token
+from snowmelt.cli.node import LISTEN, NO_TLS, USERS, read_limits, read_token
 from snowmelt.cli.options import JSON, TIMEOUT, TOKEN, ClusterOptions
 from snowmelt.cli.tables import listing
 from snowmelt.client.connection.url import moved
@@ -38,6 +38,7 @@ def doctor(
     id: Annotated[str, typer.Option(help="The node's name; its certificate must have it.")] = "",  # noqa: A002
     listen: Annotated[str, typer.Option(help="Where a node shall listen.")] = LISTEN,
     token_file: Annotated[Path | None, TOKEN] = None,
+    users: Annotated[Path | None, USERS] = None,
     tls_authority: Annotated[Path | None, typer.Option(help="CA certificate, PEM.")] = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="The node's certificate.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
@@ -61,12 +62,13 @@ def doctor(
             token = read_token(token_file)
         credentials = Credentials(
             token=token,
+            users=users,
             authority=tls_authority,
             certificate=tls_certificate,
             key=tls_key,
             plain=no_tls,
         )
-        files = {"--token-file": token_file, "--tls-key": tls_key}
+        files = {"--token-file": token_file, "--users": users, "--tls-key": tls_key}
         address = Address.parse(listen, "--listen")
         connections = read_limits(limit or []).connections
         findings = list(_machine(data, id, address, credentials, files, connections))
@@ -89,6 +91,7 @@ def _machine(
 ) -> Iterator[CheckResult]:
     yield checkup.software()
     yield from checkup.secret_files(files)
+    yield from checkup.users(credentials)
     if data is not None:
         yield from checkup.data_folder(data)
     yield from checkup.certificates(credentials, id)

@@ -25,6 +25,7 @@ import msgspec
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
 from snowmelt.core.version import VERSION
+from snowmelt.runtime.accounts import node_account, read_accounts
 from snowmelt.runtime.credentials import Credentials, is_loopback, names_of
 from snowmelt.store.folder import OTHERS, OWNER_NAME
 
@@ -105,6 +106,20 @@ def _secret_file(option: str, path: Path) -> CheckResult:
             about, Health.BAD, f"others can replace it: they may write {above}", text
         )
     return CheckResult(about, Health.WELL, "its owner's alone")
+
+
+def users(credentials: Credentials) -> Iterator[CheckResult]:
+    """How many users there are, and which of them nodes are."""
+    if credentials.users is None:
+        return
+    about = f"users in {credentials.users}"
+    try:
+        accounts = read_accounts(credentials)
+        node = node_account(credentials, accounts).user.name
+    except BadOption as error:
+        yield CheckResult(about, Health.BAD, str(error), "mend that line, or give what it says")
+        return
+    yield CheckResult(about, Health.WELL, f"{len(accounts.by_name)}, and nodes are {node}")
 
 
 def _anybody_replaces(folder: Path) -> bool:

@@ -352,7 +352,7 @@ def test_what_is_no_greeting_opens_nothing(
 
 @pytest.mark.parametrize(
     ("dials", "listens", "may"),
-    [(client, node, {Kind.INQUIRE}), (peer, listener, {Kind.RELEASE, Kind.KEEP})],
+    [(client, node, {Kind.INQUIRE, Kind.RELOAD}), (peer, listener, {Kind.RELEASE, Kind.KEEP})],
 )
 def test_an_open_connection_hears_its_own_words_and_no_others(
     dials: Callable[[], Connection], listens: Callable[[], Connection], may: set[Kind]

@@ -91,6 +91,7 @@ def _machine(
 ) -> Iterator[CheckResult]:
     yield checkup.software()
     yield from checkup.secret_files(files)
+    yield from checkup.token(credentials)
     yield from checkup.users(credentials)
     if data is not None:
         yield from checkup.data_folder(data)

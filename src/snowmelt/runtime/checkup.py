@@ -24,6 +24,7 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
+from snowmelt.core.users import SECRET_LENGTH_MIN
 from snowmelt.core.version import VERSION
 from snowmelt.runtime.accounts import node_account, read_accounts
 from snowmelt.runtime.credentials import Credentials, is_loopback, names_of
@@ -106,6 +107,20 @@ def _secret_file(option: str, path: Path) -> CheckResult:
             about, Health.BAD, f"others can replace it: they may write {above}", text
         )
     return CheckResult(about, Health.WELL, "its owner's alone")
+
+
+def token(credentials: Credentials) -> Iterator[CheckResult]:
+    """Whether the one token is long enough: a stranger who can connect may guess at home.
+
+    >>> [one.verdict.value for one in token(Credentials(token="sesame"))]
+    ['warning']
+    """
+    length = len(credentials.token)
+    if length >= SECRET_LENGTH_MIN:
+        yield CheckResult("token", Health.WELL, f"{length} letters")
+    elif length:
+        text = "take a random one: openssl rand -base64 24"
+        yield CheckResult("token", Health.WARNING, f"{length} letters can be guessed", text)
 
 
 def users(credentials: Credentials) -> Iterator[CheckResult]:

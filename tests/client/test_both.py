@@ -91,7 +91,8 @@ def test_statistics_from_who_does_not_answer_end_in_time(connect: Connect) -> No
 def test_nobody_listening_is_unreachable(connect: Connect) -> None:
     error = fails(connect, f"127.0.0.1:{free_port()}", 0.7)
     assert type(error) is Unreachable
-    assert "refused" in str(error) or "Connect call failed" in str(error)
+    where = ("nobody listens at 127.0.0.1:", "Connect call failed ('127.0.0.1', ")
+    assert any(one in str(error) for one in where)
 
 
 @pytest.mark.parametrize("host", ["h" * 64 + ".example", "no-such-host.invalid"])

@@ -182,7 +182,6 @@ async def fake_node(address: Address, reply: Any) -> asyncio.Server:
 BAD_PLACES = [
     Address("no host at all", 1),
     Address("h" * 64, 1),
-    Address("127.0.0.1", 99_999_999),
     Address("a\0b", 80),
     Address("", 0),
 ]
@@ -212,6 +211,19 @@ async def test_a_member_whose_address_is_none_does_no_harm(tmp_path: Path, place
         await until(lambda: members(node) == ["n1"])  # missed, and gone
         assert node.server.failure is None
         assert all(route.dial is None or not route.dial.done() for route in routes(node))
+
+
+async def test_a_port_that_is_none_does_not_read(tmp_path: Path) -> None:
+    place = Address("127.0.0.1", 99_999_999)
+    async with serving(tmp_path) as node:
+        await until(lambda: members(node) == ["n1"])
+        async with await Stranger.dial(node.address) as odd:
+            await odd.greet("n2", Role.NODE)
+            odd.say(Join(1, 1, Member(NodeId("n2"), place, 1, 1), 0, 0))
+            assert (await odd.goodbye()).error == "MessageError"
+        assert node.server.failure is None
+        async with await Stranger.dial(node.address) as client:
+            await (await client.greet()).is_served()
 
 
 def routes(node: Serving) -> list[Any]:

@@ -19,6 +19,7 @@ from snowmelt.cli.local import LocalCluster
 from snowmelt.core.names import Address
 from snowmelt.runtime import near
 from snowmelt.runtime.peer import Engine
+from snowmelt.wire.framing import Kind
 
 HERE = Address("127.0.0.1", 1_024 + os.getpid() % 30_000)
 """Another for each process of tests, and none that a free port is taken from."""
@@ -124,7 +125,7 @@ def test_a_client_is_near_its_node_and_far_where_it_is_told_so(
             with snowmelt.connect(local.url) as cluster:
                 cluster.fifo("orders").put(b"order")
                 client = cluster._client.lend()
-                client.inquire(5)
+                client.inquire(5, Kind.INQUIRE)
                 lines = [line.socket.family for line in client._lines.values()]
                 assert lines == [socket.AF_UNIX if possible else socket.AF_INET]
                 cluster._client.take_back(client)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from node_bench import NodeBench
 
+from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
@@ -69,14 +70,16 @@ def test_staged_batches() -> None:
     assert isinstance(bench.answer(put(5, hold=seconds(9))), Receipt)
 
 
-def test_what_is_staged_is_no_more_than_the_queue_may_hold() -> None:
+def test_what_is_staged_is_bounded_as_the_queue_is() -> None:
     bench = NodeBench()
-    bench.open(items_max=3)
-    told = [bench.answer(put(at, hold=seconds(9))) for at in range(7)]
-    assert all(isinstance(one, Receipt) for one in told[:6])
-    refused(told[6], "Full", "6 items are staged in queue 'q'; allowed are 6, twice what it may")
-    bench.answer(PublishStaged("q", "p", 9, (told[0],)))
-    assert isinstance(bench.answer(put(5, hold=seconds(9))), Receipt)
+    bench.open(items_max=100)
+    many = Batch.of([b""] * 400)
+    offsets = bytes(many.offsets)
+    puts = [Put("q", "p", at, offsets, b"", hold=seconds(9)) for at in range(4)]
+    staged = [bench.answer(one) for one in puts]
+    assert all(isinstance(one, Receipt) for one in staged)  # failed tries, and the next one
+    told = bench.answer(put(5, hold=seconds(9)))
+    refused(told, "Full", "1600 items are staged in queue 'q'; allowed are 1600, since it may hold")
 
 
 def test_one_client_leaves_places_to_the_gets_of_others() -> None:

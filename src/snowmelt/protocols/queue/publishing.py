@@ -13,6 +13,7 @@
 """
 
 from collections import OrderedDict
+from typing import Final
 
 import msgspec
 
@@ -33,6 +34,11 @@ from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.staged import StagedBatch
 from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
+
+STAGED_TIMES: Final = 16
+"""What a bounded queue may hold, so often: what failed stays staged, and is tried again."""
+STAGED_LEAST: Final = 1_000
+"""Items, however few it may hold."""
 
 
 class Publishing:
@@ -64,10 +70,11 @@ class Publishing:
             text = f"{len(staged)} batches are staged in queue {self._home.queue!r} already"
             self._decline(operation, "Full", f"{text}; publish some, or wait")
             return
-        most = 2 * self._home.settings.items_each  # one batch waits, the next is put
-        if 0 < most < staged.items + put.count:
+        bound = self._home.settings.items_each
+        most = max(STAGED_LEAST, STAGED_TIMES * bound)
+        if bound and most < staged.items + put.count:
             text = f"{staged.items} items are staged in queue {self._home.queue!r}; allowed are"
-            text += f" {most}, twice what it may hold; publish some, or wait"
+            text += f" {most}, since it may hold {bound}; publish some, or wait"
             self._decline(operation, "Full", text)
             return
         wall, term = self._outbox.wall, self._home.term

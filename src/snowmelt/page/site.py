@@ -46,7 +46,7 @@ JSON: Final = "application/json"
 
 ENTERED: Final = (
     b'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/">'
-    b'<title>Snowmelt</title><a href="/">Go on</a>'
+    b'<title>Snowmelt</title><link rel="icon" href="icon.svg"><a href="/">Go on</a>'
 )
 """It leads on by itself: a redirect of another site's link would not carry the cookie."""
 NO_LINK: Final = (

@@ -23,9 +23,9 @@ class Owed:
     """Of one connection.
 
     >>> from snowmelt.core.names import NodeId
-    >>> from snowmelt.wire.greeting import Gate
+    >>> from snowmelt.wire.greeting import Gate, Role
     >>> from snowmelt.wire.sides import Listening
-    >>> machine = Connection(Listening(Gate("snow"), NodeId("n1"), 1 << 20))
+    >>> machine = Connection(Listening(Gate("snow"), NodeId("n1"), Role.NODE, 1 << 20))
     >>> ledger = CostLedger({Cost.CALLS: 1 << 20, Cost.ANSWERS: 1 << 20})
     >>> owed = Owed(ledger, Limits(), machine)
     >>> owed.pays(Payer("host a", "c-1")); machine.in_flight_max

@@ -108,8 +108,6 @@ async def test_who_guesses_waits_and_others_of_its_host_do_not(
 async def test_who_says_nothing_before_tls_takes_no_place_of_others(
     tmp_path: Path, papers: Papers
 ) -> None:
-    context = ssl.create_default_context(cafile=papers.authority)
-    context.check_hostname = False
     limits = Limits(strangers=10)
     async with (
         serving(tmp_path, credentials=papers.of("n1"), limits=limits) as node,

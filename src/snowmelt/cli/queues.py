@@ -10,14 +10,13 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from snowmelt.cli.options import HERE, JSON, PlaceOptions
 from snowmelt.cli.queue import QUEUE
 from snowmelt.cli.queue_show import age
-from snowmelt.cli.tables import listing
+from snowmelt.cli.tables import listing, wide_console
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.queue.rows import QueueRow, queue_row
@@ -121,7 +120,7 @@ def queues(
     if as_json:
         print(json.dumps({"queues": msgspec.to_builtins(lines)}))
     else:
-        _console().print(table_of(lines))
+        wide_console().print(table_of(lines))
 
 
 def consumers(
@@ -143,7 +142,7 @@ def consumers(
         who = [printable(one.program), str(one.pid or "-"), printable(one.host or "-")]
         made.add_row(*who, *counts)
     if found:
-        _console().print(made)
+        wide_console().print(made)
     else:
         print(f"no consumer holds items of {queue} or waits for them")
 
@@ -183,7 +182,7 @@ def top(
             for lines in some:
                 print(json.dumps({"queues": msgspec.to_builtins(lines)}), flush=True)
             return
-        with Live(console=_console(), auto_refresh=False) as live:
+        with Live(console=wide_console(), auto_refresh=False) as live:
             for lines in some:
                 live.update(table_of(lines), refresh=True)
 
@@ -199,9 +198,3 @@ def _looks(look: Look, every: float, most: int) -> Iterator[list[QueueRow]]:
         if count == most:
             return
         time.sleep(every)
-
-
-def _console() -> Console:
-    """A table in a pipe is as wide as it is."""
-    console = Console()
-    return console if console.is_terminal else Console(width=250)

@@ -7,11 +7,10 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import typer
-from rich.console import Console
 
 from snowmelt.cli.options import HERE, JSON, PlaceOptions
 from snowmelt.cli.priority_flags import Prioritized, PutTarget
-from snowmelt.cli.tables import listing
+from snowmelt.cli.tables import listing, wide_console
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.queue.schedules import MISSED, ScheduleOptions
 from snowmelt.core.errors import BadOption
@@ -88,8 +87,7 @@ def schedules(
         times = shown(one.next, one.zone), shown(one.last, one.zone)
         counts = f"{one.fired:,}", one.missed, f"{one.bytes:,}"
         made.add_row(one.name, one.every, one.zone or "-", *times, *counts)
-    console = Console()
-    (console if console.is_terminal else Console(width=200)).print(made)
+    wide_console().print(made)
 
 
 def unschedule(

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Sequence
 
+from rich.console import Console
 from rich.table import Table
 
 
@@ -11,3 +12,9 @@ def listing(heads: Sequence[str], words: Container[str] = (), title: str | None 
     for head in heads:
         made.add_column(head, justify="left" if head in words else "right")
     return made
+
+
+def wide_console() -> Console:
+    """A table in a pipe is as wide as it is."""
+    console = Console()
+    return console if console.is_terminal else Console(width=250)

@@ -28,7 +28,7 @@ from snowmelt.core.users import SECRET_LENGTH_MIN
 from snowmelt.core.version import VERSION
 from snowmelt.runtime.accounts import node_account, read_accounts
 from snowmelt.runtime.credentials import Credentials, is_loopback, names_of
-from snowmelt.store.folder import OTHERS, OWNER_NAME
+from snowmelt.store.folder import OTHERS, OWNER_NAME, others_may_look
 
 DAY: Final = 86_400.0
 RENEW_DAYS: Final = 30
@@ -153,7 +153,7 @@ def data_folder(data: Path) -> Iterator[CheckResult]:
         return
     if there != data.resolve() and there != data:
         yield CheckResult(about, Health.WELL, "it will be made")
-    elif there.stat().st_mode & OTHERS:
+    elif others_may_look(there):
         yield CheckResult(about, Health.WARNING, "others may look into it", f"chmod 700 {data}")
     else:
         yield CheckResult(about, Health.WELL, "its owner's alone" + _holder(data))

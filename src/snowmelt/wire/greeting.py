@@ -196,11 +196,13 @@ class Gate(msgspec.Struct):
 
     def proofs(self, user: str, greeting: "Greeting") -> tuple[bytes, ...]:
         """What a `Welcome` says of the user's secrets (rule 2)."""
-        return tuple([greeting.digest(LISTENS, one) for one in self._tried(self._account(user))])
+        return tuple(
+            [greeting.digest(LISTENS, one) for one in self._tried(self.accounts.find(user))]
+        )
 
     def proved(self, hello: Hello, greeting: "Greeting", proof: Proof) -> tuple[User, str]:
         """Who has dialled, and by which secret; raises `AccessDenied`."""
-        account = self._account(hello.user)
+        account = self.accounts.find(hello.user)
         fit = [
             hmac.compare_digest(proof.proof, greeting.digest(DIALS, one))
             for one in self._tried(account)
@@ -214,9 +216,6 @@ class Gate(msgspec.Struct):
             who = f"user {hello.user}" if hello.user else "who has this token"
             raise AccessDenied(f"{who} may not be a node here: that takes the right 'node'")
         return account.user, account.secrets[number]
-
-    def _account(self, user: str) -> Account | None:
-        return self.accounts.find(user)
 
     def _tried(self, account: Account | None) -> list[str]:
         return [*(account.secrets if account else ()), *self._decoys][:SECRETS_MAX]

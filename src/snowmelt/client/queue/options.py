@@ -1,7 +1,6 @@
 """What a person may say about a queue, turned into what the cluster keeps with it."""
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from itertools import count
 from random import Random
@@ -12,6 +11,7 @@ from snowmelt.client.connection.session import new_name
 from snowmelt.client.parted.order import PutOrder
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.names import is_plain_name
 from snowmelt.protocols.queue.settings import (
     ANY,
     FOR_EVER,
@@ -24,7 +24,7 @@ from snowmelt.protocols.queue.settings import (
 )
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
-_PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PRODUCER_MAX: Final = 64
 _SEQUENCE_MAX: Final = 2**62
 _CHANCE: Final = Random()
 
@@ -174,7 +174,9 @@ class ProducerSequence:
         self._new_name = names
         self._chance = chance
         self.named = name is not None
-        if name is not None and (not _PRODUCER.fullmatch(name) or name.startswith(CLIENT_PREFIX)):
+        if name is not None and (
+            not is_plain_name(name, _PRODUCER_MAX) or name.startswith(CLIENT_PREFIX)
+        ):
             allowed = f"1 to 64 of A-Z a-z 0-9 . _ -, not beginning with {CLIENT_PREFIX}"
             raise BadOption("producer", name, allowed)
         if first is not None and not self.named:

@@ -1,6 +1,5 @@
 """How much is kept of topics, and how patient the nodes are; the same on every node."""
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,9 +7,10 @@ import msgspec
 
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.instant import Duration, milliseconds, seconds
+from snowmelt.core.names import is_plain_name
 from snowmelt.protocols.multicast.calls import BODY_BYTES_MAX, CALL_BODIES_MAX, CALL_BYTES_MAX
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,89}")  # a baton's, with a word before it
+_NAME_MAX: Final = 90  # a baton's, with a word before it
 
 
 class MulticastSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class MulticastSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_topic_name(text: str) -> bool:
     """Whether it may be such a name."""
-    return _NAME.fullmatch(text) is not None
+    return is_plain_name(text, _NAME_MAX)
 
 
 def topic_name(text: object) -> str:

@@ -3,7 +3,6 @@
 A schedule has a name, a body, and times. `scheduling.py` has the rules by which it fires.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Final
 
@@ -14,6 +13,7 @@ from snowmelt.core.batch import ONE
 from snowmelt.core.headers import headers_in
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.keys import KEY_BYTES
+from snowmelt.core.names import is_plain_name
 from snowmelt.protocols.queue.cron import Cron, shown
 from snowmelt.protocols.queue.settings import DELAY_LONGEST, PRIORITIES_MAX
 
@@ -32,10 +32,10 @@ NEVER: Final = 1 << 62
 """In place of the next moment where none comes."""
 MOMENT_HEADER: Final = "scheduled-at"
 """With these headers an item comes that a schedule put: its name, and for which moment."""
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME_MAX: Final = 64
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
-Name = Annotated[str, msgspec.Meta(max_length=64)]
+Name = Annotated[str, msgspec.Meta(max_length=NAME_MAX)]
 
 
 class What(msgspec.Struct, frozen=True, array_like=True):
@@ -213,7 +213,7 @@ class Schedules:
     def restore(self, key: bytes, value: bytes) -> None:
         """From a record; that of its moments comes first (`records.py`)."""
         name = key[1:].decode()
-        if not _NAME.fullmatch(name) or len(self.moments) > SCHEDULES_MAX:
+        if not known_schedule(name) or len(self.moments) > SCHEDULES_MAX:
             raise ValueError(f"no schedule is {name!r}, or there are too many")
         if key[:1] == MOMENTS:
             self.moments[name] = msgspec.msgpack.decode(value, type=Moments)
@@ -228,4 +228,4 @@ def known_schedule(name: str) -> bool:
     >>> known_schedule("report-7"), known_schedule("two words")
     (True, False)
     """
-    return _NAME.fullmatch(name) is not None
+    return is_plain_name(name, NAME_MAX)

@@ -8,7 +8,7 @@ and their order is drawn. What is only fast is here as well: calls of the cheape
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from random import Random
 from typing import Any, Final
@@ -209,7 +209,7 @@ def _sessions(setting: AttackSetting, number: int, tally: Tally, goes: Goes) -> 
     """Connections, each with a name of its own and a get that waits."""
     held: list[socket.socket] = []
     get = message_frame(Call(1, Get(f"{OWN_PREFIX}empty", 1, SMALL, HOUR)))
-    try:
+    with _closing(held):
         for at in count():
             target = setting.targets[at % len(setting.targets)]
             if not goes():
@@ -224,9 +224,6 @@ def _sessions(setting: AttackSetting, number: int, tally: Tally, goes: Goes) -> 
             except (OSError, SnowmeltError) as error:
                 tally.refused(error)
                 time.sleep(SLOW_SECONDS)
-    finally:
-        for one in held:
-            one.close()
 
 
 def _slow_readers(setting: AttackSetting, number: int, tally: Tally, goes: Goes) -> None:
@@ -243,18 +240,11 @@ def _slow_readers(setting: AttackSetting, number: int, tally: Tally, goes: Goes)
     peeks = [message_frame(Call(at, Peek(QUEUE, 100_000, 8 * LARGE, 0))) for at in range(1, 40)]
     asks = b"".join(peeks)
     held = _greeted_some(setting, number, READERS, "r")
-    try:
+    with _closing(held):
         for one in held:
             one.sendall(asks)
             tally.add("inputs", len(peeks))
-        while goes():
-            for one in held:
-                with suppress(OSError):
-                    one.recv(SLOW_READ)
-            time.sleep(SLOW_SECONDS)
-    finally:
-        for one in held:
-            one.close()
+        _slowly(held, goes, lambda one: one.recv(SLOW_READ))
 
 
 def _slow_senders(setting: AttackSetting, number: int, tally: Tally, goes: Goes) -> None:
@@ -262,18 +252,11 @@ def _slow_senders(setting: AttackSetting, number: int, tally: Tally, goes: Goes)
     held = _greeted_some(setting, number, SENDERS, "s")
     begin = HEADER.pack(MAGIC, VERSION, Kind.MESSAGE, 0, 64 << 20)
     piece = bytes(SLOW_WRITE)
-    try:
+    with _closing(held):
         for one in held:
             one.sendall(begin)
             tally.add("inputs")
-        while goes():
-            for one in held:
-                with suppress(OSError):
-                    one.sendall(piece)
-            time.sleep(SLOW_SECONDS)
-    finally:
-        for one in held:
-            one.close()
+        _slowly(held, goes, lambda one: one.sendall(piece))
 
 
 def _inquiries(setting: AttackSetting, number: int, tally: Tally, goes: Goes) -> None:
@@ -282,6 +265,25 @@ def _inquiries(setting: AttackSetting, number: int, tally: Tally, goes: Goes) ->
     name = f"c-cost-{number}-i"
     loads = iter(lambda: (ask, FRAMES), None)
     pour([Flood(_dial(setting, one, name), loads, tally) for one in setting.targets], goes)
+
+
+@contextmanager
+def _closing(held: list[socket.socket]) -> Iterator[None]:
+    """All that are in it by the end are closed then."""
+    try:
+        yield
+    finally:
+        for one in held:
+            one.close()
+
+
+def _slowly(held: list[socket.socket], goes: Goes, does: Callable[[socket.socket], object]) -> None:
+    """Does a little with each, again and again."""
+    while goes():
+        for one in held:
+            with suppress(OSError):
+                does(one)
+        time.sleep(SLOW_SECONDS)
 
 
 def _greeted_some(setting: AttackSetting, number: int, each: int, word: str) -> list[socket.socket]:

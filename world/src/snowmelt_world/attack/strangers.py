@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.protocols.calling import Call
@@ -30,6 +30,17 @@ SILENT_MOST: Final = 100
 HELD_SECONDS: Final = 30.0
 
 Goes = Callable[[], bool]
+
+
+class Visit(NamedTuple):
+    """One turn of one way, at one node."""
+
+    setting: AttackSetting
+    target: Target
+    chance: Random
+    tally: Tally
+    held: deque[socket.socket]
+    """What this way keeps open."""
 
 
 def attack(setting: AttackSetting, number: int, tally: Tally, goes_on: Goes) -> None:
@@ -54,7 +65,7 @@ def attack(setting: AttackSetting, number: int, tally: Tally, goes_on: Goes) -> 
 
 
 def _repeat(
-    way: Callable[[AttackSetting, Target, Random, Tally, deque[socket.socket]], None],
+    way: Callable[[Visit], None],
     setting: AttackSetting,
     chance: Random,
     tally: Tally,
@@ -67,7 +78,7 @@ def _repeat(
         target = setting.targets[turn % len(setting.targets)]
         turn += 1
         with suppress(OSError, SnowmeltError):
-            way(setting, target, chance, tally, held)
+            way(Visit(setting, target, chance, tally, held))
         tally.add("inputs")
         tally.add(way.__name__.strip("_"))
         while len(held) > SILENT_MOST * len(setting.targets):
@@ -76,21 +87,14 @@ def _repeat(
         one.close()
 
 
-def _garbage(
-    setting: AttackSetting,
-    target: Target,
-    chance: Random,
-    tally: Tally,
-    held: deque[socket.socket],
-) -> None:
+def _garbage(visit: Visit) -> None:
     """Bytes of another protocol, or of none."""
-    del setting, held, tally
-    with bare(target) as stream:
-        some = chance.choice(
+    with bare(visit.target) as stream:
+        some = visit.chance.choice(
             (
                 b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-                b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + chance.randbytes(200),
-                chance.randbytes(chance.choice((1, 8, 9, 1_000, 20_000))),
+                b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + visit.chance.randbytes(200),
+                visit.chance.randbytes(visit.chance.choice((1, 8, 9, 1_000, 20_000))),
             )
         )
         stream.sendall(some)
@@ -98,101 +102,59 @@ def _garbage(
         stream.recv(1_000)
 
 
-def _half(
-    setting: AttackSetting,
-    target: Target,
-    chance: Random,
-    tally: Tally,
-    held: deque[socket.socket],
-) -> None:
+def _half(visit: Visit) -> None:
     """A frame is begun, and its rest never comes; or its length is what no frame has."""
-    del setting, tally
-    stream = bare(target)
-    kind = chance.choice(tuple(Kind))
-    length = chance.choice((1, 100, 8 << 10, (8 << 10) + 1, FRAME_BYTES_MAX, 2**32 - 1))
-    whole = HEADER.pack(MAGIC, VERSION, kind, 0, length) + chance.randbytes(min(length, 100))
-    held.append(stream)
-    stream.sendall(whole[: chance.randrange(1, len(whole) + 1)])
+    stream = bare(visit.target)
+    kind = visit.chance.choice(tuple(Kind))
+    length = visit.chance.choice((1, 100, 8 << 10, (8 << 10) + 1, FRAME_BYTES_MAX, 2**32 - 1))
+    whole = HEADER.pack(MAGIC, VERSION, kind, 0, length) + visit.chance.randbytes(min(length, 100))
+    visit.held.append(stream)
+    stream.sendall(whole[: visit.chance.randrange(1, len(whole) + 1)])
 
 
-def _cut(
-    setting: AttackSetting,
-    target: Target,
-    chance: Random,
-    tally: Tally,
-    held: deque[socket.socket],
-) -> None:
+def _cut(visit: Visit) -> None:
     """Ends in the middle of its first word, or at once."""
-    del tally, held
-    first = Dialling(speaker(setting, "c-cut", Role.CLIENT)).first
-    with bare(target) as stream:
-        stream.sendall(first[: chance.randrange(len(first))])
+    first = Dialling(speaker(visit.setting, "c-cut", Role.CLIENT)).first
+    with bare(visit.target) as stream:
+        stream.sendall(first[: visit.chance.randrange(len(first))])
 
 
-def _guesses(
-    setting: AttackSetting,
-    target: Target,
-    chance: Random,
-    tally: Tally,
-    held: deque[socket.socket],
-) -> None:
+def _guesses(visit: Visit) -> None:
     """A wrong token, as a client and as a node; the node's own proof is not asked about."""
-    del held
-    role = chance.choice((Role.CLIENT, Role.NODE))
-    dials = speaker(setting, "c-guess" if role is Role.CLIENT else "n9", role)
-    with bare(target) as stream:
+    role = visit.chance.choice((Role.CLIENT, Role.NODE))
+    dials = speaker(visit.setting, "c-guess" if role is Role.CLIENT else "n9", role)
+    with bare(visit.target) as stream:
         stream.settimeout(0.2)
         stream.sendall(Dialling(dials).first)
         stream.recv(1 << 16)
-        stream.sendall(said(Kind.PROVE, Proof(chance.randbytes(PROOF_BYTES), dials.key)))
+        stream.sendall(said(Kind.PROVE, Proof(visit.chance.randbytes(PROOF_BYTES), dials.key)))
         stream.sendall(framed(Kind.MESSAGE, encode(Call(1, Echo(b"in")))))
         come = FrameReader().feed(stream.recv(1 << 16))
         if any(kind is Kind.MESSAGE for kind, _ in come):
-            tally.add("let in with a wrong token")
+            visit.tally.add("let in with a wrong token")
 
 
-def _silent(
-    setting: AttackSetting,
-    target: Target,
-    chance: Random,
-    tally: Tally,
-    held: deque[socket.socket],
-) -> None:
+def _silent(visit: Visit) -> None:
     """Says nothing, and stays."""
-    del setting, chance, tally
-    held.append(bare(target))
+    visit.held.append(bare(visit.target))
 
 
-def _drips(
-    setting: AttackSetting,
-    target: Target,
-    chance: Random,
-    tally: Tally,
-    held: deque[socket.socket],
-) -> None:
+def _drips(visit: Visit) -> None:
     """A first word that comes a byte at a time."""
-    del tally
-    if len(held) < 20:
-        held.append(bare(target))
+    if len(visit.held) < 20:
+        visit.held.append(bare(visit.target))
         return
-    first = Dialling(speaker(setting, "c-drip", Role.CLIENT)).first
-    stream = chance.choice(tuple(held))
+    first = Dialling(speaker(visit.setting, "c-drip", Role.CLIENT)).first
+    stream = visit.chance.choice(tuple(visit.held))
     try:
-        stream.sendall(bytes([first[chance.randrange(len(first))]]))
+        stream.sendall(bytes([first[visit.chance.randrange(len(first))]]))
     except OSError:
-        held.remove(stream)
+        visit.held.remove(stream)
         stream.close()
 
 
-def _hurried(
-    setting: AttackSetting,
-    target: Target,
-    chance: Random,
-    tally: Tally,
-    held: deque[socket.socket],
-) -> None:
+def _hurried(visit: Visit) -> None:
     """Comes and goes, some at once."""
-    del setting, chance, tally, held
-    some = [bare(target) for _ in range(3)]
+    some = [bare(visit.target) for _ in range(3)]
     for one in some:
         one.close()

@@ -1,6 +1,6 @@
 """The exact k-th of a column of longs, found in several ways in one run that holds them together.
 
-- `snowmelt`: `snowmelt.spark.quantiles`.
+- `snowmelt`: `snowmelt_lab.spark.quantiles`.
 - `gk_select`: GK Select ("A Quick and Exact Method for Distributed Quantile Computation", Cao,
   Saloni and Harrison, arXiv 2511.12025), built from what its abstract says, since we know no code
   of its authors: a Greenwald-Khanna sketch (Spark's `approx_percentile`, accuracy 10,000) gives a
@@ -39,7 +39,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.spark import quantiles, session
+from snowmelt.spark import session
+from snowmelt_lab.spark import quantiles
 
 WARM = 20_000
 ACCURACY = 10_000

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 import snowmelt
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.spark import Selected, quantiles, select, session
+from snowmelt.spark import session
+from snowmelt_lab.spark import Selected, quantiles, select
 
 SHARES = (0.5, 0.9, 0.99, 0.999)
 

@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snowmelt.core.errors import FrameChanged
-from snowmelt.spark import narrowing
-from snowmelt.spark.narrowing import Collect, Gap, KeyCount, RankSearch, Sample, begun
+from snowmelt_lab.spark import narrowing
+from snowmelt_lab.spark.narrowing import (
+    Collect,
+    FrameChanged,
+    Gap,
+    KeyCount,
+    RankSearch,
+    Sample,
+    begun,
+)
 
 WIDTH = 8
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from snowmelt.spark import quantiles, select
+from snowmelt_lab.spark import quantiles, select
 from spark.cluster import queues_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))

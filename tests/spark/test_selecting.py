@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from snowmelt.core.errors import BadOption, FrameChanged
-from snowmelt.spark import narrowing, quantiles, select, selecting
+from snowmelt.core.errors import BadOption
+from snowmelt_lab.spark import FrameChanged, narrowing, quantiles, select, selecting
 from wide import wide
 
 MANY = 3_000

@@ -151,10 +151,6 @@ class AlreadyPublished(CallerError):
     """The number was used for a publication of something else; nothing was put."""
 
 
-class FrameChanged(CallerError):
-    """A frame of Spark had other rows when it was computed again: nothing in it is exact."""
-
-
 class AccessDenied(CallerError):
     """The token, the certificate or the cluster's name was not accepted."""
 

@@ -1,17 +1,7 @@
-"""Queues as Spark's sources and sinks, pipelines of stages, and exact ranks of a column."""
+"""Queues as Spark's sources and sinks, and pipelines of stages."""
 
 from snowmelt.spark.pipeline import Pipeline
-from snowmelt.spark.selecting import Selected, quantiles, select
 from snowmelt.spark.session import register, session
 from snowmelt.spark.standing import Standing, State
 
-__all__ = [
-    "Pipeline",
-    "Selected",
-    "Standing",
-    "State",
-    "quantiles",
-    "register",
-    "select",
-    "session",
-]
+__all__ = ["Pipeline", "Standing", "State", "register", "session"]

@@ -30,8 +30,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # Spark's own word
 
 from snowmelt.core.errors import BadOption
-from snowmelt.spark.keys import Key, KeyType, key_type
-from snowmelt.spark.narrowing import Collect, Gap, KeyCount, RankSearch, Sample, begun
+from snowmelt_lab.spark.keys import Key, KeyType, key_type
+from snowmelt_lab.spark.narrowing import Collect, Gap, KeyCount, RankSearch, Sample, begun
 
 MEMORY: Final = 64 << 20
 MEMORY_MIN: Final = 1 << 16

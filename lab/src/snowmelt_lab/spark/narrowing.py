@@ -39,7 +39,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from snowmelt.core.errors import FrameChanged
+from snowmelt.core.errors import CallerError
 
 DEVIATIONS: Final = 3.0
 ALL_AT_ONCE: Final = 1 << 21
@@ -56,6 +56,10 @@ OTHERS: Final = f"others {AGAIN}"
 
 Key = Any
 """Whatever can be compared: whole numbers, floats but NaN, decimals, bytes."""
+
+
+class FrameChanged(CallerError):
+    """A frame of Spark had other rows when it was computed again: nothing in it is exact."""
 
 
 class SortedKeys(Protocol):

@@ -11,9 +11,9 @@ SPREAD := --forks 1,5
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml world/pyproject.toml lab/pyproject.toml constraints.txt
+$(STAMP): pyproject.toml world/pyproject.toml lab/pyproject.toml doors/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,demo,connect]" -e ./world -e ./lab
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,demo,connect]" -e ./world -e ./lab -e "./doors[dev]"
 	touch $(STAMP)
 
 demo: setup
@@ -21,7 +21,7 @@ demo: setup
 
 # Tests start hundreds of programs; where PYTHONDONTWRITEBYTECODE is set, each would compile all anew.
 compiled: setup
-	$(BIN)/python -m compileall -q src world/src lab/src
+	$(BIN)/python -m compileall -q src world/src lab/src doors/src
 
 # So that what pytest makes of the tests is kept for the next time as well.
 test test-all coverage soak: export PYTHONDONTWRITEBYTECODE =
@@ -63,11 +63,11 @@ faces: setup
 rights: setup
 	$(BIN)/python scripts/reference.py rights > docs/reference/rights.md
 
-# Wheels and sdists of all three distributions.
+# Wheels and sdists of all four distributions.
 dist: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[release]"
 	rm -rf dist
-	for place in . world lab; do $(BIN)/python -m build --outdir dist $$place || exit 1; done
+	for place in . world lab doors; do $(BIN)/python -m build --outdir dist $$place || exit 1; done
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python scripts/try_wheels.py
 

@@ -20,7 +20,7 @@ from statistics import mean
 from typing import Final
 
 HOUSE: Final = Path(__file__).parents[1]
-ROOTS: Final = ("src", "world/src", "lab/src")
+ROOTS: Final = ("src", "world/src", "lab/src", "doors/src")
 APART: Final = "research"
 """The folder of `docs` whose pages may have long sentences."""
 

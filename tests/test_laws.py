@@ -12,6 +12,7 @@ ROOTS = {
     "": HOUSE / "src/snowmelt",
     "world/": HOUSE / "world/src/snowmelt_world",
     "lab/": HOUSE / "lab/src/snowmelt_lab",
+    "doors/": HOUSE / "doors/src/snowmelt_doors",
 }
 FILES = {
     place + path.relative_to(root).as_posix(): path

@@ -1,0 +1,1 @@
+"""A door for Celery and kombu."""

@@ -1,0 +1,1 @@
+"""A door for programs that speak SQS."""

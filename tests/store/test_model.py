@@ -1,6 +1,7 @@
 """A dict is a store: whatever groups come, however it ends and is opened again, both hold the same.
 
-The log is short, so that the engine gets what it holds at any time.
+The log is short, so that the engine gets what it holds at any time; what was erased is given back
+a few records at a time, whenever it is asked for.
 """
 
 import shutil
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.record import BULK, Change, Erase, Missing, Record, Write, scanned
-from snowmelt.store import Store
+from snowmelt.store import Store, shrinking
 from snowmelt.store import log as log_module
 
 KEYS = st.one_of(
@@ -23,6 +24,7 @@ KEYS = st.one_of(
 )
 VALUES = st.one_of(st.binary(max_size=20), st.integers(0, 20_000).map(lambda size: b"x" * size))
 CHANGES = st.one_of(st.builds(Write, KEYS, VALUES), st.builds(Erase, KEYS, KEYS))
+STEPS = st.sampled_from(["close", "die", "shrink", "shrink", "shrink"])
 GROUPS = st.lists(st.lists(CHANGES, max_size=5), max_size=5)
 
 
@@ -30,6 +32,9 @@ GROUPS = st.lists(st.lists(CHANGES, max_size=5), max_size=5)
 def _short_log() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_module, "LOG_BYTES", 1 << 16)
+        for name, value in (("SPARE_MIN", 0), ("LOOK_SECONDS", 0.0), ("_SHARE", 1)):
+            patch.setattr(shrinking, name, value)
+        patch.setattr(shrinking, "_SLICE_BYTES", 10_000)
         yield
 
 
@@ -60,13 +65,17 @@ def left_by_its_death(folder: Path) -> Path:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.one_of(GROUPS, GROUPS, GROUPS, st.sampled_from(["close", "die"])), max_size=12))
+@given(st.lists(st.one_of(GROUPS, GROUPS, STEPS), max_size=16))
 def test_a_store_does_as_a_dict_does(steps: list[list[list[Change]] | str]) -> None:
     model: dict[bytes, bytes] = {}
     with TemporaryDirectory() as base:
         folder = Path(base) / "n"
         store = Store.open(folder, flush=False)
         for groups in steps:
+            if groups == "shrink":
+                assert store.shrink() is not None
+                compare(store, model)
+                continue
             if isinstance(groups, str):
                 folder = left_by_its_death(folder) if groups == "die" else folder
                 store.close()

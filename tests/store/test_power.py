@@ -16,8 +16,11 @@ WRITER = """
 import sys, random
 from pathlib import Path
 from snowmelt.core.record import Erase, Write
-from snowmelt.store import Store
+from snowmelt.store import Store, shrinking
 
+shrinking.SPARE_MIN, shrinking.LOOK_SECONDS, shrinking._SHARE = 1 << 18, 0.0, 1
+shrinking._SLICE_BYTES = 50_000
+shrinks = sys.argv[3] == "True"
 store, number = Store.open(Path(sys.argv[1])), int(sys.argv[2])
 rng = random.Random(number)
 print("open", flush=True)
@@ -30,12 +33,14 @@ while True:
         raise failure
     print(number, flush=True)
     number += 1
+    if shrinks:
+        store.shrink()
 """
 
 
-def lived(folder: Path, first: int, commits: int, end: str, disk: ImageDisk) -> int:
+def lived(folder: Path, first: int, commits: int, end: str, disk: ImageDisk, shrinks: bool) -> int:
     """Lets a writer live for so many commits and end so; the last it acknowledged, or 0."""
-    command = [sys.executable, "-c", WRITER, str(folder), str(first)]
+    command = [sys.executable, "-c", WRITER, str(folder), str(first), str(shrinks)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as child:
@@ -53,16 +58,23 @@ def lived(folder: Path, first: int, commits: int, end: str, disk: ImageDisk) -> 
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not possible(), reason="needs mkfs.ext4 and the right to mount")
 @pytest.mark.parametrize("seed", range(3))
-def test_what_was_acknowledged_survives_the_loss_of_power(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("shrinks", [False, True])
+def test_what_was_acknowledged_survives_the_loss_of_power(
+    tmp_path: Path, seed: int, shrinks: bool
+) -> None:
     rng = random.Random(seed)
     safe = 0
     with ImageDisk(tmp_path / "disk") as disk:
         folder = tmp_path / "disk" / "n1"
         for _ in range(20):
             # One more than was acknowledged may be there; so the next life begins after that.
-            safe = max(safe, lived(folder, safe + 2, rng.choice([1, 5, 50, 150]), "kill", disk))
+            safe = max(
+                safe, lived(folder, safe + 2, rng.choice([1, 5, 50, 150]), "kill", disk, shrinks)
+            )
             # Who comes now may find what only the system's memory has, and must not build on it.
-            safe = max(safe, lived(folder, safe + 2, rng.choice([0, 1, 20]), "power", disk))
+            safe = max(
+                safe, lived(folder, safe + 2, rng.choice([0, 1, 20]), "power", disk, shrinks)
+            )
             disk.repair()
             with Store.open(folder) as store:
                 assert store.examine() == ()

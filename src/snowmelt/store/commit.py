@@ -137,17 +137,20 @@ class GroupCommit:
 
     def _run(self) -> None:
         try:
-            while taken := self._take():
-                failures = self._commit(taken)
-                tickets = [ticket for ticket, _, _ in taken]
-                self._completed(list(map(Completion, tickets, failures)))
+            while (taken := self._take(self._store.shrink())) is not None:
+                if taken:
+                    failures = self._commit(taken)
+                    tickets = [ticket for ticket, _, _ in taken]
+                    self._completed(list(map(Completion, tickets, failures)))
         finally:
             self._closing = True  # should `completed` raise, nobody hears: refuse what comes
 
-    def _take(self) -> list[_Waiting]:
-        """Waits until there is something, and takes all; nothing means the end."""
+    def _take(self, timeout: float | None) -> list[_Waiting] | None:
+        """Waits until there is something, for so long at most, and takes all; None is the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closing)
+            self._changed.wait_for(lambda: self._waiting or self._closing, timeout)
+            if self._closing and not self._waiting:
+                return None
             taken = list(self._waiting)
             self._waiting.clear()
             self._waiting_bytes = 0

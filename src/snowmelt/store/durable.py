@@ -51,22 +51,19 @@ from snowmelt.core.record import (
     BULK,
     KEY_BYTES_MAX,
     SCAN_RECORDS_MAX,
-    Change,
     Damaged,
-    Erase,
     Found,
     Record,
-    Write,
     scanned,
 )
 from snowmelt.store.changes import Group, Measure, measured
-from snowmelt.store.engine import DATA_NAME, FILES, open_engine
+from snowmelt.store.engine import DATA_NAME, FILES, make_change, open_engine, open_file
 from snowmelt.store.folder import FULL, FolderLock, make_folder, naming, tighten
 from snowmelt.store.log import WriteAheadLog
 from snowmelt.store.room import Room
-from snowmelt.store.seal import seal
+from snowmelt.store.shrinking import Shrinking
 from snowmelt.store.stamp import Stamp
-from snowmelt.store.table import Table, TableSnapshot, Transaction
+from snowmelt.store.table import Table, TableSnapshot
 
 SIZE_MAX_DEFAULT: Final = 32 << 30
 SIZE_MAX_LOWEST: Final = 1 << 20
@@ -77,9 +74,6 @@ _LOGGED_BYTES_MAX: Final = 64 << 10
 """Commits above this go to the engine at once (rule 5)."""
 _MARK: Final = b"\xff" * (KEY_BYTES_MAX + 2)
 """A key that nobody can write or erase."""
-_LARGE: Final = 1_024
-"""Values above this may lie on pages of their own: the engine keeps two records on a page at least,
-and its pages have 4,096 bytes or more."""
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -152,6 +146,7 @@ class Store:
         self._room = room
         self._log = log
         self._table = Table()
+        self._shrinking = Shrinking(room.folder / DATA_NAME, stamp.identity)
         self._flush = env.flags()["sync"]
         self._writing = threading.Lock()
         self._to_its_end = _ToItsEnd(self._interrupted)
@@ -285,6 +280,24 @@ class Store:
         finally:
             self._writing.release()
 
+    def shrink(self) -> float | None:
+        """Gives back to the disk some of what was erased, when it is time (`shrinking.py`).
+
+        The seconds until there may be more to do; None while there is nothing to give back.
+        """
+        rest = self._shrinking.rest(self._room)
+        if rest == 0.0 and not self._refusal:
+            with self._writing, self._to_its_end, contextlib.suppress(StoreError):
+                self._assert_working()
+                if (
+                    self._shrinking.looks and not self._log.empty
+                ):  # what it erased takes its room until then
+                    self._carried(())
+                if self._shrinking.step(self._env, self._room):
+                    self._renew()
+                rest = self._shrinking.rest(self._room)
+        return None if self._refusal else rest
+
     def statistics(self) -> Statistics:
         return Statistics(
             commits=self._commits,
@@ -310,8 +323,12 @@ class Store:
             if self._refusal != _CLOSED:
                 broken, self._refusal = self._refusal, _CLOSED
                 try:
-                    if not broken:
-                        self._settle()
+                    self._shrinking.drop()
+                    with contextlib.suppress(StoreError):  # an empty log for the next, if it can be
+                        if not broken and not self._log.empty and not self._carried(()):
+                            self._log.flush()
+                    if not broken and not self._flush:
+                        self._env.sync(True)
                 finally:
                     self._refusal = _CLOSED
                     self._env.close()
@@ -341,13 +358,22 @@ class Store:
                 "room, or raise size_max"
             )
 
-    def _settle(self) -> None:
-        """Leaves an empty log to the next who opens, where that can be; nothing is lost if not."""
-        with contextlib.suppress(StoreError):
-            if not self._log.empty and not self._carried(()) and not self._flush:
-                self._log.flush()
-        if not self._flush:
-            self._env.sync(True)
+    def _renew(self) -> None:
+        """The copy, which has all, becomes the file of records (rule 5 of `shrinking.py`)."""
+        if (not self._log.empty and not self._carried(())) or not self._shrinking.flushed():
+            return
+        file, size_max = self._room.folder / DATA_NAME, self._room.size_max
+        try:
+            self._log.erase()
+            self._shrinking.place()
+            env = open_file(file, self._env.info()["map_size"], flush=self._flush)
+            self._room = Room(file, size_max, env)
+        except (lmdb.Error, OSError, StoreError) as error:
+            raise self._broken(error) from error
+        with self._seeing:
+            old, self._env = self._env, env
+            self._log.begin(env.info()["last_txnid"])
+        old.close()
 
     def _interrupted(self) -> None:
         self._refusal = f"a commit to {self._room.folder} was interrupted; open the store anew"
@@ -355,6 +381,8 @@ class Store:
     def _admitted(self, groups: Sequence[Measure]) -> list[DiskFull | None]:
         try:
             answers = self._room.admit(groups)
+            if any(answers) and self._shrinking.give_way():
+                answers = self._room.admit(groups)
             if any(answers) and not self._log.empty and self._carried(()):
                 answers = self._room.admit(groups)  # what was promised is known exactly
         except OSError as error:
@@ -417,37 +445,19 @@ class Store:
                     transaction.put(_MARK, b"")
                     transaction.delete(_MARK)
                 for change in chain(self._table.changes(), *groups):
-                    self._change(transaction, change, large)
+                    make_change(transaction, self._identity, change, large)
         except lmdb.Error as error:
             if self._room.is_full(error) and _is_as_of(self._env, before):
+                self._shrinking.give_way()
                 return False
             raise self._broken(error) from error
+        self._shrinking.made(chain(self._table.changes(), *groups))
         with self._seeing:
             self._table.clear()
             self._log.begin(self._env.info()["last_txnid"])
         self._room.committed(self._env)
         self._carries += 1
         return True
-
-    def _change(self, transaction: Transaction, change: Change, large: set[bytes]) -> None:
-        """Makes one change; `large` are the keys that got a large value in this transaction.
-
-        Written over at once by a smaller value, the pages of a large one would stay with it, and
-        whoever audits the file would miss them; so it is erased first.
-        """
-        if type(change) is Write:
-            key = change.key
-            if key in large:
-                transaction.delete(key)
-            if len(change.value) > _LARGE:
-                large.add(key)
-            transaction.put(key, seal(self._identity, key, change.value))
-        else:
-            assert type(change) is Erase
-            cursor = transaction.cursor()
-            there = cursor.set_range(change.start) if change.start else cursor.first()
-            while there and cursor.key() < change.stop:
-                there = cursor.delete() and bool(cursor.key())
 
     def _broken(self, error: Exception) -> StoreError:
         """From now on nothing is written: what the disk holds is no longer known (rule 3)."""

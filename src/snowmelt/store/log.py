@@ -156,6 +156,13 @@ class WriteAheadLog:
         if found:
             raise self._damaged(f"a record at byte {self._end} is lost, and later ones are there")
 
+    def erase(self) -> None:
+        """Overwrites with zeros what the engine has, which gets another file."""
+        assert self.empty, "the engine does not have all"
+        data = memoryview(bytes(LOG_BYTES))
+        while data:
+            data = data[os.pwrite(self._handle, data, LOG_BYTES - len(data)) :]
+
     def flush(self) -> None:
         """For a log that was not flushed by its writes."""
         os.fsync(self._handle)

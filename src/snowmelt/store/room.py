@@ -72,6 +72,11 @@ class Room:
         self._promised = self._promises = 0
 
     @property
+    def length(self) -> int:
+        """Bytes of the engine's file."""
+        return self._allocated
+
+    @property
     def used(self) -> int:
         """Bytes of the pages that hold records, or may when the engine has what is in the log."""
         return self._used + self._promised

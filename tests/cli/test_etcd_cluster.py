@@ -1,9 +1,11 @@
 """Real nodes and a real etcd: whichever machine dies, the cluster goes on with all that it had."""
 
 import contextlib
+import json
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 import pytest
 
@@ -11,7 +13,10 @@ import snowmelt
 from cli.program import snowmelt as ran
 from snowmelt.cli.local import LocalCluster, LocalNode, free_port
 from snowmelt.cli.local_etcd import LocalEtcd
-from snowmelt.core.errors import Empty, TooLarge, Unavailable
+from snowmelt.core.errors import Empty, StoreDamaged, TooLarge, Unavailable
+from snowmelt.protocols.etcd import PutKey, Transact, Transacted
+from snowmelt.runtime.etcd import EtcdPlace
+from snowmelt.runtime.etcd.client import EtcdConnection
 
 NEEDS_ETCD = pytest.mark.skipif(shutil.which("etcd") is None, reason="no etcd is installed")
 ITEMS = 40
@@ -230,3 +235,68 @@ def test_up_says_where_to_get_an_etcd_when_none_is_installed(tmp_path):
     ended = ran("up", "--coordinator", "etcd", PATH=str(tmp_path))
     assert ended.returncode != 0
     assert "apt-get install etcd-server" in ended.stderr
+
+
+STRANGE = (b"\xc1", b"garbage", b"\x05", b"\x81\xa1x" + b"\x91" * 5_000, b"\xff" * 40)
+
+
+@NEEDS_ETCD
+@pytest.mark.parametrize("seed", range(2))
+def test_garbage_under_the_prefix_stops_a_queue_and_no_node(tmp_path, seed):
+    chance = Random(seed)
+    with LocalEtcd(tmp_path / "etcd") as etcd:
+        options = ["--coordinator", etcd.url]
+        with LocalCluster(3, tmp_path / "nodes", 0.5, options=options) as cluster:
+            first = cluster.start()
+            with snowmelt.connect(cluster.url) as door:
+                for name in ("orders", "other", "parted"):
+                    partitions = 3 if name == "parted" else 1
+                    door.fifo(name, replicas=2, partitions=partitions).put(b"one", timeout=30)
+                with door.baton("index").acquire(timeout=30) as held:
+                    held.save(b"segment-17")
+            for key in (b"~home/orders", b"~home/parted/1", b"~home/\xff\xfe", b"~home//floor",
+                        b"~home//first", b"~baton/index", b"~baton//fences", b"~home/no name",
+                        b"cluster", b"leader"):  # fmt: skip
+                written(etcd, key, chance.choice(STRANGE))
+            (leader,) = (one for one in cluster.nodes if one.name == first.coordinator)
+            leader.kill()
+            rest = [one.name for one in cluster.nodes if one is not leader]
+            assert cluster.wait_for(rest, 60).coordinator in rest
+            leader.start()
+            cluster.wait_for([one.name for one in cluster.nodes], 60)
+            for node in cluster.nodes:  # until then whoever led a queue may lead it on
+                node.kill()
+            for node in cluster.nodes:
+                node.start()
+            cluster.wait_for([one.name for one in cluster.nodes], 60)
+            with snowmelt.connect(cluster.url) as door:
+                other = door.fifo("other")
+                other.put(b"two", timeout=30)
+                assert [other.get(timeout=30).body for _ in range(2)] == [b"one", b"two"]
+                for name in ("orders", "parted"):
+                    with pytest.raises(StoreDamaged, match=f"snowmelt delete {name} --lost"):
+                        door.fifo(name, replicas=2).put(b"two", timeout=30)
+                door.fifo("new", replicas=2).put(b"new", timeout=30)
+            shown = ran("queues", "--json", "--url", cluster.url)
+            lines = {one["queue"]: one for one in json.loads(shown.stdout)["queues"]}
+            assert lines.keys() == {"orders", "other", "parted", "new"}
+            assert "~home/orders" in lines["orders"]["waits"]
+            for name in ("orders", "parted"):
+                ended = ran("delete", name, "--lost", "--yes", "--url", cluster.url)
+                assert ended.returncode == 0, ended.stderr
+            with snowmelt.connect(cluster.url) as door:
+                door.fifo("orders", replicas=2).put(b"anew", timeout=30)
+                assert door.fifo("orders").get(timeout=30).body == b"anew"
+            assert not any("Traceback" in one.log.read_text() for one in cluster.nodes)
+
+
+def written(etcd, key, value):
+    """Somebody else puts this under the prefix."""
+    place = EtcdPlace.read(etcd.url)
+    key = (place.prefix.encode() + key).decode(errors="surrogateescape")
+    line = EtcdConnection(EtcdPlace(endpoints=place.endpoints, prefix=""))
+    try:
+        answer = line.carry(Transact(1, (), (PutKey(key, value),)))
+    finally:
+        line.close()
+    assert isinstance(answer, Transacted)

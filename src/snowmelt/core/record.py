@@ -5,13 +5,17 @@ others come back in `Started` when the node starts, so they are for state that i
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+
+from snowmelt.core.errors import StoreDamaged
 
 BULK: Final = b"~"
 KEY_BYTES_MAX: Final = 400
 SCAN_RECORDS_MAX: Final = 1_000
+UNREADABLE: Final = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
+"""What reading a record may raise that says something else than it should; msgspec's are these."""
 
 
 class Write(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -51,6 +55,21 @@ class Damaged(msgspec.Struct, frozen=True, tag=True):
 
 
 Found = Record | Missing | Damaged
+
+
+def decoded(value: bytes, kind: Any, what: str = "it") -> Any:
+    """What a record's value says. Raises `StoreDamaged` where it is no such thing.
+
+    >>> decoded(msgspec.msgpack.encode(7), int)
+    7
+    >>> decoded(b"", int)
+    Traceback (most recent call last):
+    snowmelt.core.errors.StoreDamaged: it can't be read: Input data was truncated
+    """
+    try:
+        return msgspec.msgpack.decode(value, type=kind)
+    except UNREADABLE as error:
+        raise StoreDamaged(f"{what} can't be read: {error}") from None
 
 
 def erase(key: bytes) -> Erase:

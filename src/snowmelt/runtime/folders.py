@@ -27,7 +27,7 @@ from snowmelt.core.errors import (
     in_short,
 )
 from snowmelt.core.names import NodeId
-from snowmelt.core.record import Damaged, Missing, Record, Write
+from snowmelt.core.record import Damaged, Missing, Record, Write, decoded
 from snowmelt.protocols.etcd import (
     Answer,
     EtcdFailed,
@@ -188,7 +188,7 @@ def _taken(place: EtcdPlace, rows: dict[str, bytes]) -> str:
             f"the prefix {place.url} is not empty; nothing was founded. Give another; or, if a move"
             " to etcd was cut off, run snowmelt migrate again"
         )
-    there = msgspec.msgpack.decode(rows[CLUSTER], type=Founded)
+    there: Founded = decoded(rows[CLUSTER], Founded, f"the record {CLUSTER!r} under {place.url}")
     return (
         f"the prefix {place.url} has cluster {identity_of(there.cluster)} ({there.name!r}); nothing"
         f" was founded. Start nodes with --coordinator {place.url}"

@@ -30,7 +30,7 @@ import msgspec
 from snowmelt.core.errors import BadOption, StateError, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.node import Effect, Send, Started
-from snowmelt.core.record import Change, Erase, Write
+from snowmelt.core.record import Change, Erase, Write, decoded
 from snowmelt.protocols import etcd
 from snowmelt.protocols.baton import values
 from snowmelt.protocols.baton.calls import ETCD_VALUE_BYTES_MAX
@@ -184,7 +184,8 @@ class Migration:
         rows = {row.key: row.value for part in answer.read for row in part}
         there = CLUSTER in rows
         if there:
-            founded = msgspec.msgpack.decode(rows[CLUSTER], type=Founded)
+            what = f"the record {CLUSTER!r} under {self.where}"
+            founded: Founded = decoded(rows[CLUSTER], Founded, what)
             if founded.cluster != move.ledger.view.cluster or not move.begun:
                 whose = f"belongs to the cluster {founded.name!r} already"
                 raise StateError(f"the prefix {self.where} {whose}: give an empty one")
@@ -196,7 +197,9 @@ class Migration:
 
     def _cleared(self, value: bytes, move: Move) -> bool:
         """Takes away what an attempt left that was cut off; nobody else has this disk now."""
-        leader, own = msgspec.msgpack.decode(value, type=LeaderRecord), move.coordinator
+        own = move.coordinator
+        what = f"the record {LEADER!r} under {self.where}"
+        leader: LeaderRecord = decoded(value, LeaderRecord, what)
         mine = move.begun and (leader.node, leader.birth) == (own.node, own.birth)
         if mine:
             self._asked(
@@ -266,7 +269,8 @@ def _homes(fifo: Started) -> dict[str, bytes]:
     homes: dict[str, bytes] = {}
     for record in fifo.records:
         if record.key[:1] in (b"h", b"i"):
-            homes[msgspec.msgpack.decode(record.value, type=Assignment).queue] = record.value
+            what = f"where queue {record.key[1:].decode()!r} is at home"
+            homes[decoded(record.value, Assignment, what).queue] = record.value
         elif record.key in FIRST_TERM:
             homes[FIRST_IN_ETCD] = record.value
         elif record.key in FLOOR:

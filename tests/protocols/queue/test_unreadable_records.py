@@ -2,12 +2,18 @@
 
 import pytest
 from alone import Alone
+from cluster_bench import ClusterBench
+from msgspec.structs import replace
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.node import Persist
 from snowmelt.core.record import Write
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.copy import RECORD
+from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN
+from snowmelt.protocols.queue.deletes import Delete, Deleted
+from snowmelt.protocols.queue.homes import FLOOR
+from snowmelt.protocols.queue.limits import LIMITS
+from snowmelt.protocols.queue.rescuing import TERMS_LEFT_OUT
 from snowmelt.protocols.queue.settings import QueueSettings
 
 ODD = {
@@ -35,4 +41,98 @@ def test_a_record_that_no_leader_wrote_stops_its_queue_and_no_other(odd):
     alone.start()
     assert alone.said(calls.Describe("other")).ready == 1
     assert alone.node._terms.leaders.keys() == {"other"}
+    assert not alone.node._copies.of("q").whole
+
+
+def hurt_homes(bench, queue, hurt):
+    """Nobody can read where this queue is at home, on the disk that decides."""
+    disk = bench.slots["n1"].disk
+    for kind in (b"h", b"i"):
+        if hurt == "damaged":
+            hurt_record(disk, kind + queue.encode())
+        else:
+            disk.ask(Persist(10**9, (Write(kind + queue.encode(), hurt),)))
+    disk.flush()
+
+
+def hurt_record(disk, key):
+    value, check = disk._values[key]
+    disk._values[key] = value, check ^ 1
+
+
+@pytest.mark.parametrize("hurt", ["damaged", b"\xc1", b"\x93\xa1q\x05\xa2n1"])
+def test_where_a_queue_is_at_home_can_not_be_read_that_queue_waits_and_all_others_go_on(hurt):
+    bench = ClusterBench(3)
+    for queue in ("q", "other"):
+        bench.open(queue, replicas=3)
+    bench.put("n1", 1)
+    bench.kill("n1")
+    hurt_homes(bench, "q", hurt)
+    bench.start("n1")
+    bench.view()
+    bench.run(3)
+    for node in ("n1", "n2", "n3"):
+        told = bench.ask(node, calls.Describe("other"))
+        assert told.queue == "other"
+    bench.kill("n3")
+    bench.kill("n2")  # nobody has heard of its home any more
+    for node in ("n2", "n3"):
+        bench.start(node)
+    bench.view()
+    bench.run(3)
+    for ask in (calls.Describe("q"), calls.Open("q", QueueSettings(replicas=3)), Delete("q")):
+        told = bench.ask("n2", ask)
+        assert told.error == "StoreDamaged"
+        assert "where queue 'q' is at home can't be read on the disk of n1" in told.text
+        assert "snowmelt delete q --lost" in told.text
+    parted = bench.ask("n2", calls.Open("q", QueueSettings(replicas=1, partitions=2)))
+    assert parted.error == "StoreDamaged"
+    assert bench.ask("n2", calls.ListQueues()).names == ("other", "q")
+    assert any("can't be read" in note for note in bench.slots["n1"].notes)
+    assert bench.ask("n2", Delete("q", lost=True)) == Deleted(counted=False)
+    bench.run(1)
+    bench.open("q", replicas=3)
+    assert bench.ask("n2", calls.Describe("q")).ready == 0
+
+
+@pytest.mark.parametrize("value", [b"\xc1", b"\xa1x", None])
+def test_how_late_terms_are_can_not_be_read_new_queues_begin_far_above(value):
+    bench = ClusterBench(3, replace(LIMITS, graves=2))
+    bench.open("keeps", replicas=3)
+    for number in range(6):
+        bench.open(f"q{number}", replicas=3)
+        bench.ask("n1", Delete(f"q{number}"))
+        bench.run(1)
+    bench.open("kept", replicas=3)
+    disk = bench.slots["n1"].disk
+    assert FLOOR[0] in disk._keys
+    bench.kill("n1")
+    for key in FLOOR:
+        if value is None:
+            hurt_record(disk, key)
+        else:
+            disk.ask(Persist(10**9, (Write(key, value),)))
+    disk.flush()
+    bench.start("n1")
+    bench.view()
+    bench.run(3)
+    assert bench.ask("n2", calls.Describe("keeps")).ready == 0
+    bench.open("new", replicas=3)
+    assert bench.ask("n2", calls.Describe("new")).term > TERMS_LEFT_OUT
+    bench.kill("n1")
+    bench.start("n1")
+    bench.view()
+    bench.run(3)
+    bench.open("newer", replicas=3)
+    assert bench.ask("n2", calls.Describe("newer")).term < 2 * TERMS_LEFT_OUT
+
+
+def test_a_copy_of_which_it_can_not_be_read_how_far_it_is_is_none_and_its_node_goes_on():
+    alone = Alone.of()
+    alone.said(calls.Open("other", QueueSettings()))
+    for key in (COPY, TWIN):
+        alone.disk.ask(Persist(10**9, (Write(key + b"q", b"\xc1"),)))
+    alone.disk.flush()
+    alone.start()
+    assert alone.said(calls.Describe("other")).ready == 0
     assert not alone.node._copies.of("q").whole

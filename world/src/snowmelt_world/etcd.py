@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
@@ -28,7 +29,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.core.record import Write
+from snowmelt.core.record import Write, decoded
 from snowmelt.protocols import etcd
 from snowmelt.protocols.membership.founding import in_etcd
 from snowmelt.protocols.membership.records import LEADER, LeaderRecord
@@ -165,7 +166,10 @@ def leader_of(world: World) -> NodeId | None:
     slot = world.slots.get(etcd.ETCD)
     node = None if slot is None else slot.node
     held = node.held(LEADER) if isinstance(node, EtcdNode) else None
-    return None if held is None else msgspec.msgpack.decode(held, type=LeaderRecord).node
+    try:
+        return None if held is None else decoded(held, LeaderRecord).node
+    except StoreDamaged:  # somebody else put something there
+        return None
 
 
 class EtcdNode:

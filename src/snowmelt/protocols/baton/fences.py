@@ -1,13 +1,15 @@
 """From where the fences of new batons begin, as the root keeps it: rules 12 and 18."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 import msgspec
 
+from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.node import Effect, Note, Send, Started
-from snowmelt.core.record import Record, Write
+from snowmelt.core.record import Record, Write, decoded
 from snowmelt.protocols.baton.context import NodeContext
 from snowmelt.protocols.baton.messages import TERMS, Reached
 from snowmelt.protocols.baton.stable import COPY, Stable
@@ -34,9 +36,13 @@ def founded_anew(wall: int) -> tuple[Write, ...]:
 
 
 def term_of(records: Iterable[Record]) -> int:
-    """What a disk has; 0 for nothing."""
-    kept = (one.value for one in records if one.key in _KEYS)
-    return max((msgspec.msgpack.decode(one, type=int) for one in kept), default=0)
+    """What a disk has; 0 for nothing that can be read."""
+    term = 0
+    for one in records:
+        if one.key in _KEYS:
+            with suppress(StoreDamaged):
+                term = max(term, decoded(one.value, _Term))
+    return term
 
 
 class Fences:
@@ -75,7 +81,8 @@ class Fences:
         if not self._stable.on_disk:
             return []
         self._safe = self._wanted = term_of(start.records)
-        if not self._safe and any(key in _KEYS for key in start.damaged):
+        there = [*start.damaged, *(one.key for one in start.records)]
+        if not self._safe and any(key in _KEYS for key in there):
             text = "how far fences are can't be read on this disk: they go on by the time of day"
             return [Note(text)]
         return []
@@ -87,8 +94,8 @@ class Fences:
         notes: list[Effect[Any]] = []
         if kept is not None:
             try:
-                self._wanted = max(self._wanted, msgspec.msgpack.decode(kept, type=_Term))
-            except (msgspec.MsgspecError, ValueError):
+                self._wanted = max(self._wanted, decoded(kept, _Term))
+            except StoreDamaged:
                 text = "how far fences are can't be read in etcd: they go on by the time of day"
                 notes.append(Note(text))
         return [*notes, *self.entered(now)]

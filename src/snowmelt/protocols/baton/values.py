@@ -5,6 +5,7 @@ value can't be read is *spoiled* until somebody gives it up.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import SECOND, START, Duration, Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Note, Reply, Send, Started
+from snowmelt.core.record import Record, decoded
 from snowmelt.protocols.baton.calls import BatonReset
 from snowmelt.protocols.baton.fences import KEY
 from snowmelt.protocols.baton.messages import Backup, Stored, Version
@@ -98,7 +100,7 @@ class Values:
         for name, value in rows.items():
             self._count(name, len(value))
             try:
-                found[name] = _read(value)
+                found[name] = decoded(value, SavedValue)
             except StoreDamaged:
                 self.spoiled[name] = None
                 notes.append(Note(f"the value of baton {name} can't be read in etcd"))
@@ -190,14 +192,23 @@ def newest(start: Started) -> dict[str, SavedValue]:
     found: dict[str, SavedValue] = {}
     for record in start.records:
         if not record.key.startswith(KEY):
-            name, kept = _name(record.key), _read(record.value)
-            found[name] = max(found.get(name, kept), kept, key=_age)
+            with suppress(StoreDamaged):  # it is hurt
+                name, kept = _name(record.key), decoded(record.value, SavedValue)
+                found[name] = max(found.get(name, kept), kept, key=_age)
     return found
 
 
 def hurt(start: Started) -> dict[str, None]:
     """Names of which a disk has a record that can't be read; perhaps the other can."""
-    return dict.fromkeys(_name(key) for key in start.damaged if not key.startswith(KEY))
+    keys = [*start.damaged, *(one.key for one in start.records if not _reads(one))]
+    return dict.fromkeys(_name(key) for key in keys if not key.startswith(KEY))
+
+
+def _reads(record: Record) -> bool:
+    try:
+        return bool(decoded(record.value, SavedValue))
+    except StoreDamaged:
+        return False
 
 
 def _told(one: ValueWrite, failure: str) -> Effects:
@@ -210,13 +221,6 @@ def _told(one: ValueWrite, failure: str) -> Effects:
     if failure:
         return [Note(f"the value of baton {one.name} could not be kept: {failure}")]
     return []
-
-
-def _read(value: bytes) -> SavedValue:
-    try:
-        return msgspec.msgpack.decode(value, type=SavedValue)
-    except msgspec.DecodeError as error:
-        raise StoreDamaged(f"a baton's value does not read: {error}") from error
 
 
 def _name(key: bytes) -> str:

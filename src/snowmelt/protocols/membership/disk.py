@@ -9,8 +9,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.node import Started
-from snowmelt.core.record import Change, Write
+from snowmelt.core.record import Change, Write, decoded
 from snowmelt.protocols.membership.view import Ledger, View
 
 SELF: Final = b"self"
@@ -68,8 +69,8 @@ def twice(key: bytes, value: bytes) -> tuple[Change, ...]:
 def kept(started: Started) -> StoredMembership:
     """Reads what the disk brought back; raises `Unreadable` when it hurts too much to go on."""
     return StoredMembership(
-        self=_either(started, SELF, lambda value: msgspec.msgpack.decode(value, type=Self)),
-        view=_either(started, VIEW, lambda value: msgspec.msgpack.decode(value, type=View)),
+        self=_either(started, SELF, lambda value: decoded(value, Self)),
+        view=_either(started, VIEW, lambda value: decoded(value, View)),
         ledger=_either(started, LEDGER, Ledger.read),
         moved=_either(started, MOVED, bytes.decode) or "",
     )
@@ -82,7 +83,7 @@ def _either(started: Started, key: bytes, read: Callable[[bytes], T]) -> T | Non
         if record.key in names:
             try:
                 return read(record.value)
-            except ValueError:  # msgspec's errors are ValueErrors too
+            except (StoreDamaged, UnicodeDecodeError):
                 hurt = True  # it is there, but this program can't read it
     if hurt and key != VIEW:  # a lost view is fetched again; the other two have no other source
         raise Unreadable(f"the record {key.decode()!r} of this node's disk can't be read")

@@ -13,18 +13,21 @@ Rules, which go on from those of `records.py`:
     later, itself among them (25), unless a clock runs wild. Rule 12 keeps two from deciding.
 16. What it can't know, whether a lost word of its own put the key, it need not. A key that holds an
     earlier lead of this node, or one of its disk's, is taken away by comparing it, and it stands
-    anew under another value.
+    anew under another value. So is one that can't be read: no leader wrote it. Whoever led before
+    learns that at its next change, or from the view of who comes next.
 """
 
 from collections.abc import Iterator
 from enum import Enum
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import SECOND, START, Duration, Instant, later, milliseconds
 from snowmelt.core.node import Effect, Note, Send
+from snowmelt.core.record import decoded
 from snowmelt.protocols import etcd
 from snowmelt.protocols.membership.records import ANSWER, CLUSTER, LEADER, Founded, LeaderRecord
 from snowmelt.protocols.membership.settings import MembershipSettings
@@ -56,6 +59,10 @@ class ElectionState(msgspec.Struct, frozen=True):
 
     founded: Founded | None
     leader: LeaderRecord | None
+    value: bytes = b""
+    """The value of the leader's key."""
+    unread: tuple[str, ...] = ()
+    """The records that can't be read."""
 
 
 class Election:
@@ -137,13 +144,17 @@ class Election:
             Step.TAKING, etcd.LeaseGrant(next(self._numbers), self._settings.lead_seconds), now
         )
 
-    def clear(self, leader: LeaderRecord, now: Instant) -> Effects:
+    def clear(self, value: bytes, now: Instant) -> Effects:
         # Rule 16.
-        return self._ask(Step.CLEARING, self._without(msgspec.msgpack.encode(leader)), now)
+        return self._ask(Step.CLEARING, self._without(value), now)
 
     def end(self, leader: LeaderRecord, now: Instant) -> Effects:
         """Rule 28: who leads seems to be dead."""
         return self._ask(Step.ENDING, etcd.Revoke(next(self._numbers), leader.lease), now)
+
+    def rest(self, now: Instant) -> None:
+        """What is there can't be read: it is looked at again, but not without a pause."""
+        self._look_due = later(now, ANSWER)
 
     def hurry(self) -> None:
         """Rule 28: there may be news."""
@@ -228,9 +239,11 @@ def sureness(length: Duration) -> Duration:
 
 def _found(read: tuple[tuple[etcd.Row, ...], ...]) -> ElectionState:
     rows = {row.key: row.value for rows in read for row in rows}
-    founded = rows.get(CLUSTER)
-    leader = rows.get(LEADER)
-    return ElectionState(
-        None if founded is None else msgspec.msgpack.decode(founded, type=Founded),
-        None if leader is None else msgspec.msgpack.decode(leader, type=LeaderRecord),
-    )
+    found, unread = dict[str, Any](), list[str]()
+    for key, kind in ((CLUSTER, Founded), (LEADER, LeaderRecord)):
+        try:
+            found[key] = decoded(rows[key], kind) if key in rows else None
+        except StoreDamaged:
+            unread.append(key)
+    value = rows.get(LEADER, b"")
+    return ElectionState(found.get(CLUSTER), found.get(LEADER), value, tuple(unread))

@@ -28,6 +28,10 @@ Rules, which go on from those of `election.py`:
     a lease elects and never protects (12), and rules 15, 25 and 26 reckon with it. It does so to
     one process seldom, since it may be itself who is walled in. Whoever is elected leaves the dead
     one out at the same hint, in the view in which it comes to lead.
+31. A record that can't be read ends no node. The leader's key is rule 16's. The cluster's is
+    written anew with the ledger, by who knows from its own disk and from the ledger which cluster
+    it is. Without the ledger nobody can lead: all ask again every so often until it is put back,
+    and whoever leads meanwhile goes on until it has a view to decide.
 
 What etcd says late, twice, or not at all, and what happens then:
 
@@ -45,6 +49,7 @@ What etcd says late, twice, or not at all, and what happens then:
 - History is compacted, a watch lags or breaks: nothing here reads history, or watches.
 - Older records, from a backup: rule 19.
 - Somebody else changes what is under the prefix: the leader steps down, and says which record.
+- What is there can't be read: rule 31, and of queues rule 16 of the controller.
 """
 
 from collections.abc import Iterator
@@ -55,9 +60,11 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import START, Duration, Instant, later, since
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announce, Effect, Halt, Note, Persisted, Send, SetTimer
+from snowmelt.core.record import decoded
 from snowmelt.protocols.etcd import Answer
 from snowmelt.protocols.membership.coordinator import EtcdCoordinator
 from snowmelt.protocols.membership.disk import StoredMembership
@@ -68,7 +75,9 @@ from snowmelt.protocols.membership.messages import Adopt, JoinByEtcd
 from snowmelt.protocols.membership.monitor import MemberMonitor, PossibleLease, refused
 from snowmelt.protocols.membership.records import (
     BATONS,
+    CLUSTER,
     HOMES,
+    LEADER,
     LEDGER,
     Change,
     Founded,
@@ -162,9 +171,13 @@ class LeaderRole:
 
     def before(self, now: Instant) -> Effects:
         """Rule 15: looked at before every event, since a node that slept wakes with any of them."""
-        if self._election.step is not Step.ELECTED or self._election.sure(now):
+        if self._election.step is not Step.ELECTED:
             return []
-        return self._deposed("not sure to lead any more")
+        view, keeper = self._follower.view, self.keeper
+        other = view and view.coordinator != self._follower.identity.id
+        if keeper and view and other and view.epoch > keeper.epoch:
+            return self._deposed(f"{view.coordinator} decided on view {view.epoch}")
+        return [] if self._election.sure(now) else self._deposed("not sure to lead any more")
 
     def after(self, now: Instant) -> Effects:
         """Says and asks what is due, and sets when to be woken."""
@@ -238,10 +251,7 @@ class LeaderRole:
             effects += self._kept(kept, now)
             if records.complete and self.keeper is None and self._taking_up is None:
                 effects += self._take_up(records, now)
-        try:
-            found, more = self._election.answered(answer, self._leader(), now)
-        except ValueError as error:
-            return [*effects, *self._barred(f"what is under this prefix can't be read ({error})")]
+        found, more = self._election.answered(answer, self._leader(), now)
         effects += more
         if found is not None:
             effects += self._found(found, now)
@@ -258,9 +268,14 @@ class LeaderRole:
 
     def _found(self, found: ElectionState, now: Instant) -> Effects:
         follower, leader = self._follower, found.leader
-        barrier = self._barrier(found.founded)
+        barrier = "" if CLUSTER in found.unread else self._barrier(found.founded)
         if barrier:
             return self._barred(barrier)
+        if LEADER in found.unread:  # rule 16
+            note = Note("who leads can't be read in etcd: that record is erased")
+            return [note, *self._election.clear(found.value, now)]
+        if leader is None and CLUSTER in found.unread and not follower.cluster:
+            return self._waits(CLUSTER, now)
         if leader is None:
             self._severed = None
             effects = follower.direct(None, now)
@@ -271,7 +286,7 @@ class LeaderRole:
         if leader.node == severed and leader.lease and self._may_end(leader, now):  # rule 28
             return [Note(f"ends the lead of {severed}"), *self._election.end(leader, now)]
         if (leader.node, leader.birth) == (own.id, own.birth) and leader.start <= own.start:
-            return self._election.clear(leader, now)
+            return self._election.clear(found.value, now)
         if leader.address == own.address:
             return []  # of another life of this node: it is waited for, until its lease ends
         return follower.direct(contact(leader.address), now)
@@ -300,6 +315,14 @@ class LeaderRole:
             )
         return ""
 
+    def _waits(self, key: str, now: Instant) -> Effects:
+        """Rule 31."""
+        text = f"the record {key!r} under this prefix can't be read: put it back in etcd, or found"
+        text = f"{text} the cluster anew from its nodes' folders (snowmelt rescue)"
+        effects = [Note(f"{text} -> go on asking"), *self._deposed(text)]
+        self._election.rest(now)
+        return effects
+
     def _barred(self, reason: str) -> Effects:
         effects = self._deposed(reason)
         if self._follower.heard:
@@ -319,8 +342,8 @@ class LeaderRole:
             return self._barred("the ledger is gone from under this prefix: put etcd's data back")
         try:
             ledger = Ledger.read(written)
-        except ValueError as error:
-            return self._barred(f"the ledger under this prefix can't be read ({error})")
+        except StoreDamaged:
+            return self._waits(LEDGER, now)
         application = follower.application(0)
         refusal = refused(application, ledger, JoinByEtcd)
         if refusal is not None:
@@ -338,7 +361,11 @@ class LeaderRole:
             unsure = max(ledger.unsure, since(now, self._doubt[1].end))
             ledger = msgspec.structs.replace(ledger, unsure=unsure)
         self._taking_up = ledger
-        return records.keep([Change(_TAKEN_UP, LEDGER, self._taking_up.written())], now)
+        kept = [Change(_TAKEN_UP, LEDGER, ledger.written())]
+        if not _sound(records.values.get(CLUSTER)):  # rule 31
+            founded = msgspec.msgpack.encode(Founded(ledger.view.cluster, self._name))
+            kept.append(Change(_TAKEN_UP, CLUSTER, founded))
+        return records.keep(kept, now)
 
     def _kept(self, kept: tuple[Change, ...], now: Instant) -> Effects:
         effects: Effects = []
@@ -396,3 +423,11 @@ class LeaderRole:
         if led:
             effects.append(Announce(LeadsNoMore()))
         return effects
+
+
+def _sound(founded: bytes | None) -> bool:
+    """Whether it is known whose the prefix is; nothing there is for another rule (17)."""
+    try:
+        return founded is None or bool(decoded(founded, Founded))
+    except StoreDamaged:
+        return False

@@ -168,6 +168,8 @@ class Records:
         return self._ask(Flight(asked, (), now))
 
     def _have(self, row: etcd.Row) -> None:
+        if not row.key.isprintable():  # nor is it written anywhere
+            return
         self.values[row.key] = row.value
         self._revisions[row.key] = row.revision
 

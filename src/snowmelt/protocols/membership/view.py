@@ -11,8 +11,10 @@ from zlib import crc32
 import msgspec
 
 from snowmelt.core.ahead import MANY, Whole, is_far
+from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import Address, NodeId, NodeName
+from snowmelt.core.record import decoded
 
 _VERSION: Final = 1
 EPOCHS: Final = 1 << 23
@@ -252,8 +254,9 @@ class Ledger(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, value: bytes) -> "Ledger":
-        """From the disk; raises `ValueError` for bytes that are no ledger of a known version."""
-        ledger = msgspec.msgpack.decode(value, type=cls)
+        """From the disk; raises `StoreDamaged` for bytes that are no ledger of a known version."""
+        ledger: Ledger = decoded(value, cls)
         if ledger.version != _VERSION:
-            raise ValueError(f"a ledger of version {ledger.version}; this program reads {_VERSION}")
+            text = f"a ledger of version {ledger.version}; this program reads {_VERSION}"
+            raise StoreDamaged(text)
         return ledger

@@ -48,6 +48,10 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
 14. A queue of which nobody said how many copies there are has more as nodes join (`growing.py`).
 15. A queue may be deleted (`deleting.py`). What others keep under later terms than this disk knows
     may be that it was.
+16. Where it can't be read where a queue is at home, nothing is decided on that queue, and none of
+    its name is made, until its record is put back or it is given up in so many words. Its copies
+    say nothing, since whoever is away may know of a later home. A leader that it has goes on.
+    All others go on, and so do this node and its cluster.
 """
 
 from itertools import islice

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from snowmelt.core.errors import StoreVersion
+from snowmelt.core.errors import StoreDamaged, StoreVersion
 from snowmelt.core.node import Halt, Started
 from snowmelt.core.record import Change, erase
 from snowmelt.protocols.queue import messages
@@ -62,28 +62,33 @@ class Copies:
 
     def begin(self, started: Started) -> None:
         told: dict[bytes, None] = {}
+        hurt: dict[bytes, None] = {}
         for record in started.records:
             kind, rest = record.key[:1], record.key[1:]
             if kind in (COPY, TWIN):
-                told[rest] = None
-                self._restore(rest.decode(), record.value)
+                (told if self._restore(rest.decode(), record.value) else hurt)[rest] = None
             elif kind == RECORD:
                 name, _, key = rest.partition(b"\0")
                 self.of(name.decode()).records[key] = record.value
-        hurt = {key[1:].partition(b"\0")[0] for key in started.damaged if key[:1] == RECORD}
-        hurt |= {key[1:] for key in started.damaged if key[:1] in (COPY, TWIN)} - set(told)
-        for name in hurt:
+        hurt |= dict.fromkeys([key[1:] for key in started.damaged if key[:1] in (COPY, TWIN)])
+        hurt = {name: None for name in hurt if name not in told}
+        parts = [key[1:] for key in started.damaged if key[:1] == RECORD]
+        for name in {**hurt, **dict.fromkeys([part.partition(b"\0")[0] for part in parts])}:
             self.of(name.decode()).whole = False
             self.outbox.note(f"a record of {name.decode()} can't be read: its copy is none")
         for copy in self._copies.values():
             if not copy.left and copy.home is not None and copy.home.settings.linger:
                 copy.reach = Head(copy.fence + 1, 0)
 
-    def _restore(self, queue: str, value: bytes) -> None:
+    def _restore(self, queue: str, value: bytes) -> bool:
+        """Whether it can be read."""
         try:
             self.of(queue).restore(kept_in(queue, value))
         except StoreVersion as error:
             self.outbox.effect(Halt(str(error), "StoreVersion"))
+        except StoreDamaged:
+            return False
+        return True
 
     def held(self, after: str, most: int) -> tuple[tuple[messages.CopyReport, ...], bool]:
         """What the controller asks: which copies there are, some at once, and whether of more."""

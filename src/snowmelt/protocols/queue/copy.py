@@ -23,9 +23,19 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.errors import StoreVersion
+from snowmelt.core.errors import StoreDamaged, StoreVersion
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.record import BULK, Change, Erase, Found, Record, Write, erase
+from snowmelt.core.record import (
+    BULK,
+    UNREADABLE,
+    Change,
+    Erase,
+    Found,
+    Record,
+    Write,
+    decoded,
+    erase,
+)
 from snowmelt.protocols.queue.batches import KINDS, SPREAD, Batches
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
@@ -64,6 +74,8 @@ def kept_in(queue: str, value: bytes) -> CopyHeader:
         kept = msgspec.msgpack.decode(value, type=CopyHeader)
     except msgspec.ValidationError:
         kept = None
+    except UNREADABLE as error:
+        raise StoreDamaged(f"it can't be read: {error}") from None
     if kept is None or kept.form != FORM:
         raise StoreVersion(
             f"queue {queue!r} on this disk was written by another version of snowmelt, in a form "
@@ -177,9 +189,12 @@ class Copy:
 
     @property
     def home(self) -> Assignment | None:
-        """Who led in the term of its last step, or without it; None where there is none."""
+        """Who led in the term of its last step, or without it; None where that is not known."""
         kept = self.records.get(HOME)
-        return None if kept is None else msgspec.msgpack.decode(kept, type=Assignment)
+        try:
+            return None if kept is None else decoded(kept, Assignment)
+        except StoreDamaged:
+            return None
 
     def left_after(self, term: int) -> bool:
         """Whether it had something in that term, and was left out of a later home."""

@@ -62,6 +62,11 @@ class QueueCreation:
         presence, settings = self._kept.presence, message.settings
         if presence is None:
             return
+        unread = self._kept.unread(message.queue)
+        if unread and (settings is not None or self._known(message.queue, some=False) is None):
+            why = self._kept.why(unread)  # controller, rule 16
+            self._outbox.send(source, messages.Nowhere(message.queue, "StoreDamaged", why))
+            return
         if settings is not None and settings.partitions > 1 and part_of(message.queue) is None:
             self._whole(source, message, settings, presence)
             return
@@ -109,9 +114,12 @@ class QueueCreation:
         if self._kept.presence is None:
             return
         found = {whole_of(name): home.settings for name, home in self._kept.known.items()}
-        names = tuple(sorted(found))
-        ranked = tuple([one for one in names if found[one].priorities != 1])
-        parted = tuple([one for one in names if found[one].partitions != 1])
+        unread = {whole_of(name): part_of(name) for name in self._kept.unreadable}
+        names = tuple(sorted(found | unread))
+        ranked = tuple([one for one in names if one in found and found[one].priorities != 1])
+        parts = {one for one in found if found[one].partitions != 1}
+        parts |= {one for one, part in unread.items() if part is not None}
+        parted = tuple([one for one in names if one in parts])
         self._outbox.send(source, messages.Rolled(message.number, names, ranked, parted))
 
     # --- making -----------------------------------------------------------------------------------

@@ -89,14 +89,19 @@ class Deletions:
         if queue in kept.busy:
             return
         served = home is not None and home.active and home.master in presence.keepers
-        if home is None:
+        if home is None and queue in kept.unreadable:  # controller, rule 16
+            if ask.lost:
+                self._bury(queue, End(ask.operation, NOT_COUNTED), presence)
+            else:
+                self._tell(queue, ask.operation, Declined("StoreDamaged", kept.why(queue)))
+        elif home is None:
             self._is_done(queue)
         elif served:  # rule 1
             self._closing[queue] = ask
             kept.busy[queue] = home.term
             self._close(home, ask)
         elif ask.lost:  # rule 7
-            self._bury(home, End(ask.operation, NOT_COUNTED), presence)
+            self._bury(queue, End(ask.operation, NOT_COUNTED), presence)
         elif (whom := waits(home, presence, self._outbox.now)) is not None:
             text = f"{whom.text}, or delete it with lost=True (--lost), and what it has is given up"
             self._tell(queue, ask.operation, Declined(whom.error, text))
@@ -120,7 +125,7 @@ class Deletions:
             self._closed_nothing(home)
         else:
             del self._closing[queue]
-            self._bury(home, End(ask.operation, held), presence)
+            self._bury(queue, End(ask.operation, held), presence)
 
     def _closed_nothing(self, home: Assignment) -> None:
         """It stays as it was; a view may have come meanwhile."""
@@ -129,9 +134,8 @@ class Deletions:
 
     # --- what is left of it -----------------------------------------------------------------------
 
-    def _bury(self, home: Assignment, end: End, presence: Presence) -> None:
+    def _bury(self, queue: str, end: End, presence: Presence) -> None:
         # Rule 2.
-        queue = home.queue
         self._erasing[queue] = dict.fromkeys(presence.streams)
         self._forget_some()
         self._kept.keep(buried(queue, self._kept.next_term(queue), end))
@@ -196,7 +200,7 @@ class Deletions:
             self._outbox.send(node_of(run), EraseCopy(queue, self._since(queue)))
             self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
             return True
-        if not kept.first_term <= met < kept.floor:
+        if queue in kept.unreadable or not kept.first_term <= met < kept.floor:
             return False
         self._outbox.send(node_of(run), self.nowhere(queue))
         return True

@@ -2,6 +2,8 @@
 
 On a disk each stands twice, since losing one would lose a queue. In etcd they are records of the
 cluster, and who leads is told them when it begins (`membership.facts`).
+
+A record that can't be read stops its queue and nothing else (controller, rule 16).
 """
 
 from collections.abc import Callable, Iterable
@@ -9,16 +11,17 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Halt, Send, Started
-from snowmelt.core.record import Change, Write, erase
+from snowmelt.core.node import Send, Started
+from snowmelt.core.record import Change, Write, decoded, erase
 from snowmelt.protocols.membership import KeepRecord, Leads, RecordsKept
 from snowmelt.protocols.membership.records import HOMES
-from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.messages import Assignment, Term, is_name
 from snowmelt.protocols.queue.next_homes import next_home
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.names import part_name, whole_of
-from snowmelt.protocols.queue.rescuing import FIRST_TERM
+from snowmelt.protocols.queue.rescuing import FIRST_TERM, TERMS_LEFT_OUT
 from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.words import AssignmentStored
 
@@ -27,6 +30,8 @@ FIRST_IN_ETCD: Final = "/first"
 FLOOR: Final = (b"n", b"o")
 """The records, twice, of `floor`; it is `first_term` where there is none."""
 FLOOR_IN_ETCD: Final = "/floor"
+SHOWN: Final = 100
+_NUMBERS: Final = {FIRST_IN_ETCD: FIRST_TERM, FLOOR_IN_ETCD: FLOOR}
 
 
 class Homes:
@@ -54,6 +59,8 @@ class Homes:
         """With which a new queue begins (`deleting.py`, rule 6)."""
         self.floors: dict[str, int] = {}
         """The latest terms that others have met and that are not known here."""
+        self.unreadable: dict[str, None] = {}
+        """Queues of which it can't be read where they are at home (controller, rule 16)."""
         self.leads = on_disk
         """Whether homes are for this node to decide on, if it is the coordinator (rule 7)."""
         self.decides = False
@@ -88,7 +95,8 @@ class Homes:
         named = [
             self.graves[one].term for one in (whole, part_name(whole, 0)) if one in self.graves
         ]
-        return max(met, self.floors.get(queue, 0), *named) + 1
+        met = max(met, self.floors.get(queue, 0), *named)
+        return met + 1 + (TERMS_LEFT_OUT if queue in self.unreadable else 0)
 
     def may_change(self, home: Assignment) -> bool:
         """Whether its next home can be decided on now."""
@@ -97,35 +105,77 @@ class Homes:
     def begin(self, started: Started) -> None:
         if not self.on_disk:
             return
-        for record in started.records:
-            if record.key in FIRST_TERM:
-                self.first_term = msgspec.msgpack.decode(record.value, type=int)
-            if record.key in FLOOR:
-                self.floor = msgspec.msgpack.decode(record.value, type=int)
-            if record.key[:1] in (b"h", b"i"):
-                self._have(msgspec.msgpack.decode(record.value, type=Assignment))
-        there = self.known | self.graves
-        for hurt in started.damaged:
-            if hurt[:1] in (b"h", b"i") and hurt[1:].decode() not in there:
-                text = f"where queue {hurt[1:].decode()!r} is at home can't be read on this disk"
-                self._outbox.effect(Halt(text))
-        self.floor = max(self.floor, self.first_term)
+        found = [(_named(record.key), record.value) for record in started.records]
+        self._restore([*found, *((_named(key), None) for key in started.damaged)])
 
     def lead(self, leads: Leads) -> None:
         self.leads = True
-        for name, kept in leads.homes:
-            if name == FIRST_IN_ETCD:
-                self.first_term = msgspec.msgpack.decode(kept, type=int)
-            elif name == FLOOR_IN_ETCD:
-                self.floor = msgspec.msgpack.decode(kept, type=int)
-            else:
-                self._have(msgspec.msgpack.decode(kept, type=Assignment))
-        self.floor = max(self.floor, self.first_term)
+        self._restore(leads.homes)
+
+    def _restore(self, found: Iterable[tuple[str, bytes | None]]) -> None:
+        """From what is kept: by name, each perhaps twice; None for what is damaged."""
+        numbers, hurt = dict[str, int](), dict[str, None]()
+        for name, value in found:
+            try:
+                if value is None:
+                    hurt[name] = None
+                elif name in _NUMBERS:
+                    numbers[name] = decoded(value, Term)
+                elif name:
+                    self._have(_home(name, value))
+            except StoreDamaged:
+                hurt[name] = None
+        self.first_term = numbers.get(FIRST_IN_ETCD, 1)
+        self.floor = max(numbers.get(FLOOR_IN_ETCD, 1), self.first_term)
+        if any(name in hurt and name not in numbers for name in _NUMBERS):
+            self._leap()
+        for name in hurt:
+            if name in self.known or name in self.graves or name in _NUMBERS:
+                continue
+            if is_name(name):
+                self.unreadable[name] = None
+                self._outbox.note(self.why(name))
+            elif name:
+                self._outbox.note(f"{name[:SHOWN]!r} is no name of a queue: its record is left out")
+
+    def _leap(self) -> None:
+        """How late terms are can't be read: new queues begin far above all, and that is kept.
+
+        Nothing is known then as left of a queue that was deleted but what a grave says.
+        """
+        there = [one.term for homes in (self.known, self.graves) for one in homes.values()]
+        self.floor = self.first_term = max(self.floor, *there, 1) + TERMS_LEFT_OUT
+        self._outbox.note(f"how late terms are can't be read: new queues begin at {self.floor}")
+        value = msgspec.msgpack.encode(self.floor)
+        if self.on_disk:
+            self._with = tuple([Write(key, value) for name in _NUMBERS for key in _NUMBERS[name]])
+            return
+        for name in _NUMBERS:
+            self._ask(name, value)
+
+    def why(self, queue: str) -> str:
+        """Why nobody knows where this queue is at home, and the way out."""
+        text = f"where queue {queue!r} is at home can't be read"
+        me, copies = self._outbox.me, "erase it while all who keep the queue are here"
+        if self.on_disk:
+            text = f"{text} on the disk of {me}: put a sound copy of that disk back, or found the"
+            text = f"{text} cluster anew from its nodes' folders (snowmelt rescue)"
+        else:
+            text = f"{text} in etcd ({HOMES}{queue}): put that record back, or {copies};"
+            text = f"{text} then restart {me}, which leads"
+        return f"{text}. Or give up what is in it: snowmelt delete {whole_of(queue)} --lost"
+
+    def unread(self, queue: str) -> str:
+        """The name of a queue that can't be read and is this, of its parts, or its whole; or ""."""
+        if queue in self.unreadable:
+            return queue
+        whole = whole_of(queue)
+        return next((one for one in self.unreadable if whole_of(one) == whole), "")
 
     def forget(self) -> None:
         """Others decide: what is known here may be old."""
         self.leads = self.decides = False
-        met = self.asleep, self.busy, self._asked, self.floors
+        met = self.asleep, self.busy, self._asked, self.floors, self.unreadable
         for known in (self.known, self.graves, *met):
             known.clear()
 
@@ -188,6 +238,7 @@ class Homes:
         self._decided(home, also, last)
 
     def _have(self, home: Assignment) -> None:
+        self.unreadable.pop(home.queue, None)
         if home.end is not None:
             self.known.pop(home.queue, None)
             self.asleep.pop(home.queue, None)
@@ -200,3 +251,18 @@ class Homes:
             self.asleep.pop(home.queue, None)
         else:
             self.asleep[home.queue] = None
+
+
+def _named(key: bytes) -> str:
+    """Of which queue a record is, or which number; nothing for others."""
+    numbers = [name for name, keys in _NUMBERS.items() if key in keys]
+    if numbers or key[:1] not in (b"h", b"i"):
+        return numbers[0] if numbers else ""
+    return key[1:].decode(errors="replace")
+
+
+def _home(name: str, value: bytes) -> Assignment:
+    home: Assignment = decoded(value, Assignment)
+    if home.queue != name or bool(home.master) == (home.end is not None):
+        raise StoreDamaged("it is of another queue, or of nobody")
+    return home

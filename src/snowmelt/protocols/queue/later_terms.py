@@ -35,11 +35,13 @@ class LaterTerms:
         met = max(held.fence, 0 if held.home is None else held.home.term)
         if met >= messages.TERM_MAX - 1 or self._outbox.alarm("a node", queue, met, known):
             return
-        if held.left:
+        if held.left and queue not in kept.unreadable:
             self._learn_left(held.home, home)
         if not known < met or queue in kept.busy:
             return
         kept.floors[queue] = max(met, kept.floors.get(queue, 0))
+        if queue in kept.unreadable:  # rule 16: whoever is away may know of a later home
+            return
         best, found = self._copies.get(queue), held.home
         if held.deleted:
             found = messages.buried(queue, held.fence)

@@ -26,6 +26,19 @@ Keeper = Annotated[str, msgspec.Meta(max_length=128, pattern=r"^[A-Za-z0-9._/-]*
 Keepers = Annotated[tuple[Keeper, ...], msgspec.Meta(max_length=64)]
 
 
+def is_name(text: str) -> bool:
+    """Whether a queue can have this name, or a partition.
+
+    >>> [is_name(name) for name in ("orders", "orders/3", "or ders", "")]
+    [True, True, False, False]
+    """
+    try:
+        msgspec.convert(text, Name)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
 class OfTerm(msgspec.Struct, frozen=True, array_like=True):
     """About one queue, in one term of its leader."""
 

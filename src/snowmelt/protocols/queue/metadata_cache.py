@@ -149,9 +149,9 @@ class MetadataCache:
 
     def nowhere(self, _: NodeId, message: Nowhere) -> None:
         """There is no such queue, or not with these settings."""
-        if message.error == "NoSuchQueue":
+        if message.error in ("NoSuchQueue", "StoreDamaged"):
             self._answer(message)
-        else:
+        if message.error != "NoSuchQueue":
             self._answer(message, with_settings=True)
 
     def tick(self) -> None:

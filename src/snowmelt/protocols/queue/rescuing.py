@@ -30,7 +30,8 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.record import BULK, Change, Record, Write
+from snowmelt.core.errors import StoreDamaged
+from snowmelt.core.record import BULK, Change, Record, Write, decoded
 from snowmelt.protocols.queue.copy import COPY, HOME, RECORD, TWIN, kept_in
 from snowmelt.protocols.queue.messages import Assignment, buried
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -89,7 +90,11 @@ def traces(
         queue = name.decode(errors="replace")
         trace = found.get(queue, Trace(queue, keeper, run))
         if kind in (COPY, TWIN):
-            kept = kept_in(queue, record.value)
+            try:
+                kept = kept_in(queue, record.value)
+            except StoreDamaged:
+                found[queue] = msgspec.structs.replace(trace, hurt=True)
+                continue
             how_far = {
                 "term": kept.head.term,
                 "step": kept.head.step,
@@ -99,8 +104,12 @@ def traces(
             }
             found[queue] = msgspec.structs.replace(trace, **how_far)
         elif kind == RECORD and key == HOME:
-            home = msgspec.msgpack.decode(record.value, type=Assignment)
-            found[queue] = msgspec.structs.replace(trace, home=home)
+            try:
+                home: Assignment = decoded(record.value, Assignment)
+            except StoreDamaged:
+                found[queue] = msgspec.structs.replace(trace, hurt=True)
+            else:
+                found[queue] = msgspec.structs.replace(trace, home=home)
     return found
 
 

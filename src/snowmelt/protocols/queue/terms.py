@@ -11,10 +11,9 @@ Which node leads in which term is decided by the controller (`controller.py`); a
 
 from typing import Final
 
-import msgspec
-
 from snowmelt.core.instant import Duration, later, milliseconds
 from snowmelt.core.names import NodeId
+from snowmelt.core.record import UNREADABLE
 from snowmelt.protocols.queue import messages, words
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.follower_progress import FollowerProgress
@@ -28,8 +27,6 @@ from snowmelt.protocols.queue.takeover import TakeOver
 
 AGAIN_AFTER: Final = milliseconds(300)
 TRIES_MAX: Final = 5
-UNREADABLE: Final = (ValueError, LookupError, TypeError, ArithmeticError, msgspec.MsgspecError)
-"""What records raise that no leader wrote: a member may lie, and a disk."""
 AT_DOORS: Final = (words.SpreadPut, OwedGrant)
 
 
@@ -253,7 +250,7 @@ class Terms:
         }
         try:
             leader = Leader(outbox, copies.disk, copies.bodies, copy, home, followers, copies.ways)
-        except UNREADABLE as error:
+        except UNREADABLE as error:  # a member may lie, and a disk
             copy.whole = False  # another term may begin with another copy
             outbox.note(f"{queue}: a record of this copy can't be read, it does not lead: {error}")
             return

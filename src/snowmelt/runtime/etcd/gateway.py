@@ -15,6 +15,8 @@ ANSWER_BYTES_MAX: Final = 8 << 20
 KEY_MAX: Final = 4 << 10
 VALUE_MAX: Final = 3 << 20
 TEXT_MAX: Final = 1 << 10
+NO_TEXT: Final = "surrogateescape"
+"""Somebody else's keys may be no text: then they are read on from behind them all the same."""
 
 _NOT_FOUND: Final = 5
 _NO_RIGHT: Final = 7
@@ -177,7 +179,7 @@ def wants_a_token(status: int, body: bytes) -> bool:
 
 
 def _condition(condition: etcd.Condition, prefix: str) -> dict[str, Any]:
-    key = _coded((prefix + condition.key).encode())
+    key = _key(prefix + condition.key)
     match condition:
         case etcd.Unchanged(_, revision):
             return {"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision}
@@ -188,22 +190,29 @@ def _condition(condition: etcd.Condition, prefix: str) -> dict[str, Any]:
 def _operation(operation: etcd.Operation, prefix: str) -> dict[str, Any]:
     match operation:
         case etcd.PutKey(key, value, lease):
-            put = {"key": _coded((prefix + key).encode()), "value": _coded(value)}
+            put = {"key": _key(prefix + key), "value": _coded(value)}
             return {"request_put": {**put, "lease": lease} if lease else put}
         case etcd.DeleteKey(key):
-            return {"request_delete_range": {"key": _coded((prefix + key).encode())}}
+            return {"request_delete_range": {"key": _key(prefix + key)}}
         case etcd.Read(start, stop, most):
-            read: dict[str, Any] = {"key": _coded((prefix + start).encode()), "limit": most}
+            read: dict[str, Any] = {
+                "key": _key(prefix + start),
+                "limit": most,
+            }
             if stop:
-                read["range_end"] = _coded((prefix + stop).encode())
+                read["range_end"] = _key(prefix + stop)
             return {"request_range": read}
 
 
 def _row(pair: Pair, prefix: str) -> etcd.Row:
-    key = b64decode(pair.key, validate=True).decode()
+    key = b64decode(pair.key, validate=True).decode(errors=NO_TEXT)
     return etcd.Row(
         key.removeprefix(prefix), b64decode(pair.value, validate=True), pair.mod_revision
     )
+
+
+def _key(key: str) -> str:
+    return _coded(key.encode(errors=NO_TEXT))
 
 
 def _coded(data: bytes) -> str:

@@ -14,7 +14,7 @@ from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
 from snowmelt.protocols.queue.words import NOTHING, Body, SnapshotChunk
-from snowmelt.runtime import connection
+from snowmelt.runtime import connection, hearing
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.statistics import NodeStatistics
@@ -274,8 +274,8 @@ async def test_what_was_to_be_read_for_one_who_is_gone_holds_up_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # All in one turn: what is heard later, while nothing more may be unsent, goes with the abort.
-    monkeypatch.setattr(connection, "TURN_FRAMES", 1_000)
-    monkeypatch.setattr(connection, "TURN_SECONDS", 60.0)
+    monkeypatch.setattr(connection, "SLICE_FRAMES", 1_000)
+    monkeypatch.setattr(hearing, "SLICE_SECONDS", 60.0)
     limits = Limits(unsent_bytes=MEGABYTE)
     async with (
         serving(tmp_path, limits=limits) as node,
@@ -428,10 +428,11 @@ async def test_what_is_too_large_for_another_node_is_lost_alone(tmp_path: Path) 
         await Stranger.dial(node.address) as stranger,
     ):
         await stranger.greet("n7", role=Role.NODE)
+        stranger.say(piece(1, b"here"))
         await until(lambda: node.server._transport._routes.get(NodeId("n7")))
         body = bytes(10_001)
         node.server._transport.send(NodeId("n7"), piece(1, body))
-        assert node.server.statistics().dropped == {"too large for a frame": 1}
+        assert node.server.statistics().dropped["too large for a frame"] == 1
         assert node.closed == {}
         node.server._transport.send(NodeId("n7"), piece(1, b"small"))
         kind, _ = await stranger.frame()

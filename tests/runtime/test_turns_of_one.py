@@ -1,6 +1,5 @@
 """One connection's calls take turns with everybody else's, by their number and by their work."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -9,10 +8,12 @@ from greetings import speaker, whole
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo.messages import Echo, Echoed
-from snowmelt.runtime import connection
+from snowmelt.runtime import connection, hearing
 from snowmelt.runtime.arriving import Arriving
-from snowmelt.runtime.connection import TURN_FRAMES, LoopConnection, gathered
+from snowmelt.runtime.connection import SLICE_FRAMES, LoopConnection, gathered
 from snowmelt.runtime.frame_place import FramePlace
+from snowmelt.runtime.hearing import SLICE_SECONDS, Hearing
+from snowmelt.runtime.ledger import Payer
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import ledger_of
 from snowmelt.wire.codec import encode
@@ -29,7 +30,9 @@ class Counting:
         self.ledger = ledger_of(self.limits)
         self.arriving = Arriving[FramePlace](self.ledger)
         self.touched: Any = None
+        self.hearing = Hearing()
         self.heard = 0
+        self.payer = Payer("ann", "c-1")
 
     def side(self, connection: LoopConnection) -> Listening:
         del connection
@@ -37,6 +40,7 @@ class Counting:
 
     def opened(self, connection: LoopConnection, opened: ConnectionOpened) -> None:
         assert connection.peer == opened.name == whole("c-1")
+        connection.payer = self.payer
 
     def called(self, line: LoopConnection, call: Call[Any]) -> None:
         del line, call
@@ -50,23 +54,38 @@ def open_one(owner: Counting) -> LoopConnection:
     list(one._machine.receive(dials.first))
     (word,) = FrameReader().feed(bytes(one._machine.taken()))
     one.data_received(dials.hear(*word)[0])
+    one.hear(0.0)
     return one
 
 
-@pytest.mark.parametrize(("seconds", "at_once"), [(0.0, TURN_FRAMES), (0.006, 2), (1.0, 1)])
-async def test_a_turn_is_so_many_calls_or_so_much_work(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, at_once: int
+SLICE = int(SLICE_SECONDS * 1_000_000)
+"""Microseconds."""
+
+
+@pytest.mark.parametrize(("each", "at_once"), [(0, SLICE_FRAMES), (600, 4), (SLICE + 1, 1)])
+async def test_a_slice_is_so_many_calls_or_so_much_work(
+    monkeypatch: pytest.MonkeyPatch, each: int, at_once: int
 ) -> None:
     owner = Counting()
-    monkeypatch.setattr(connection, "monotonic", lambda: owner.heard * seconds)
+
+    def clock() -> float:
+        return owner.heard * each / 1_000_000
+
+    monkeypatch.setattr(connection, "perf_counter", clock)
+    monkeypatch.setattr(hearing, "perf_counter", clock)
     one = open_one(owner)
-    calls = [framed(Kind.MESSAGE, encode(Call(at, Echo(b"")))) for at in range(100)]
-    one.data_received(b"".join(calls))
-    assert owner.heard == at_once
-    while owner.heard < len(calls):
+    one.data_received(calls(100))
+    assert owner.heard == 0, "others may have more right to be heard"
+    heard = []
+    while owner.heard < 100:
         before = owner.heard
-        await asyncio.sleep(0)
-        assert owner.heard - before <= at_once
+        assert one.hear(clock() + SLICE_SECONDS) == (owner.heard < 100)
+        heard.append(owner.heard - before)
+    assert heard[0] == max(heard) == at_once
+
+
+def calls(count: int) -> bytes:
+    return b"".join(framed(Kind.MESSAGE, encode(Call(at, Echo(b"")))) for at in range(count))
 
 
 class Stream:

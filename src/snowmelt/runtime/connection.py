@@ -10,7 +10,7 @@ that is unsent, it is cut off at once.
 import asyncio
 import ssl
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any, Final, Protocol, cast
 
 from snowmelt.core.errors import (
@@ -26,6 +26,7 @@ from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.arriving import LARGE, Arriving
 from snowmelt.runtime.deadline import Deadline
 from snowmelt.runtime.frame_place import FramePlace
+from snowmelt.runtime.hearing import NODE_SECONDS, Hearing
 from snowmelt.runtime.ledger import NOBODY, CostLedger, Payer
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.owed import HURRY, Owed
@@ -36,13 +37,15 @@ from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import Role
 from snowmelt.wire.sides import ConnectionOpened, Side
 
-# A turn takes so many frames of one connection; then its answers leave, while the other side has
-# work again, and other connections have their turn.
-TURN_FRAMES: Final = 32
-TURN_SECONDS: Final = 0.01  # or fewer, when each is a lot of work
+# A slice is so many frames of one connection at most; then its answers leave, while the other side
+# has work again, and other connections are heard.
+SLICE_FRAMES: Final = 32
+NODE_UNSENT: Final = 256 << 10  # of a node: above this, clients are heard less
 SLOWEST_READER: Final = 8  # the same of its answer, where others have no room
 SLOWEST: Final = 4  # who reads such a part of `unsent_bytes` in `slow_reader_seconds` is only slow
 
+STRANGERS: Final = " strangers"
+"""The account of those who have not shown who they are; a user's name has no blank."""
 UNBELIEVED: Final = "whoever dialled knows another secret"
 """A dialler that does not believe this process says so, and gives no proof of its own."""
 _SLOW: Final = ("slow reader", "slow sender")
@@ -54,6 +57,7 @@ class ConnectionOwner(Protocol):
     arriving: Arriving[FramePlace]
     touched: "list[LoopConnection] | None"
     """What has something to send because of what another connection reads; None when none does."""
+    hearing: Hearing
     resumed: Callable[[NodeId], None]
     """Told who has room for more again."""
 
@@ -75,7 +79,7 @@ class ConnectionOwner(Protocol):
     def shown(self, user: User, message: Any) -> Any:
         """A message as this user may see it."""
 
-    def spoke(self, connection: "LoopConnection") -> None:
+    def spoke(self, connection: "LoopConnection", message: Any) -> None:
         """A node said something here, and will hear its answer here."""
 
     def inquired(self, connection: "LoopConnection", kind: Kind) -> bytes:
@@ -103,6 +107,8 @@ class LoopConnection(asyncio.Protocol):
         """Where the other side is, as far as this side can see."""
         self.payer: Payer | None = None
         """Who pays for it, once that is known."""
+        self.account = STRANGERS if inbound else ""
+        """Whose turn it is when it is heard; nobody's for nodes, which come first."""
         self.inbound = inbound
         self.target = target
         """Who was dialled; None where only an address was known."""
@@ -117,7 +123,6 @@ class LoopConnection(asyncio.Protocol):
         self._owed = Owed(owner.ledger, limits, self._machine)
         self._of_node = False
         self._closed = False
-        self._resumes = False  # what has come is heard in the next turn of the loop
         self._reading = False  # what is sent meanwhile leaves at the end of it
         self.holds = False  # no more bytes are read
         self._flush_due = False
@@ -141,10 +146,15 @@ class LoopConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.bytes_in += len(data)
-        self._work(data)
+        machine = self._machine
+        machine.take(data)
+        if machine.has_news:
+            self._owner.hearing.add(self)
+        if len(machine.frames) > SLICE_FRAMES or machine.awaited > LARGE or self._place.size:
+            self._set_holding()
 
-    def _work(self, data: bytes = b"") -> None:
-        """Takes what came, in one turn, as long as the other side reads what it is answered.
+    def hear(self, until: float) -> bool:
+        """Takes a slice of what came, as long as the other side reads what it is answered.
 
         Other connections are flushed first: whoever waits for what this one gave up goes on sooner,
         and the answer to it wakes a process that nobody waits for.
@@ -153,22 +163,21 @@ class LoopConnection(asyncio.Protocol):
         touched: list[LoopConnection] = []
         owner.touched = touched
         self._reading = True
-        self._resumes = False
-        began, count = monotonic(), 0
+        count = 0
         try:
-            for event in machine.receive(data):
+            for event in machine.events():
                 if type(event) in SIGNALS:
                     self._told(event)
                 elif type(event) is Call:
                     owner.called(self, event)
                 else:
                     if self._of_node:
-                        owner.spoke(self)
+                        owner.spoke(self, event)
                     # By the name it was greeted with, and no other.
                     owner.deliver(self.peer, event)
                 count += 1
-                if machine.frames and (count == TURN_FRAMES or monotonic() - began > TURN_SECONDS):
-                    break  # `set_reading` goes on with the rest
+                if machine.frames and (count == SLICE_FRAMES or perf_counter() > until):
+                    break
         except SnowmeltError as error:
             self._fail(error)
         finally:
@@ -179,9 +188,12 @@ class LoopConnection(asyncio.Protocol):
             if machine.out:
                 self.flush()
             if self.holds or machine.crowded or self._place.size or machine.awaited > LARGE:
-                self.set_reading()  # or a flood of small frames would heap up here
+                self._set_holding()  # or a flood of small frames would heap up here
+        return bool(machine.frames) and machine.hears
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self._machine.has_news:  # what it said before it went
+            self.hear(perf_counter() + NODE_SECONDS)
         self._transport = None
         self._deadline.cancel()
         self._owed.end()
@@ -192,6 +204,8 @@ class LoopConnection(asyncio.Protocol):
         if self._closed:
             return
         self._machine.blocked = True
+        if self._of_node:
+            self._owner.hearing.full(self)
         self.set_reading()
         self._expect_reading(hurry=not self._owed.unreads(self.unsent))
 
@@ -216,8 +230,10 @@ class LoopConnection(asyncio.Protocol):
         while machine.later and not machine.blocked:
             self.send(machine.later.popleft())
         if not machine.blocked:
+            self._owner.hearing.reads(self)
             self._owner.resumed(self.peer)
-        self._work()
+        self.flush()
+        self.set_reading()
 
     def _fail(self, error: SnowmeltError) -> None:
         """The other side said what may not be; who guesses at secrets is told so late."""
@@ -241,6 +257,9 @@ class LoopConnection(asyncio.Protocol):
                 self._owner.opened(self, event)
                 if role is Role.CLIENT and self.payer is not None:
                     self._owed.pays(self.payer)
+                    self.account = self.payer.owner
+                elif role is Role.NODE:
+                    self.account = ""
             case ControlFrame(kind):
                 if kind in (Kind.INQUIRE, Kind.RELOAD):
                     self._machine.speak(Kind.INFORM, self._owner.inquired(self, kind))
@@ -269,6 +288,12 @@ class LoopConnection(asyncio.Protocol):
             self.flush()
         elif not self._reading and not self._flush_due:
             self._flush_soon()
+
+    def between_nodes(self) -> None:
+        """Both sides are nodes: soon it is noticed that the other one does not read."""
+        self._unsent_max = most = min(NODE_UNSENT, self._unsent_max)
+        if self._transport is not None:
+            self._transport.set_write_buffer_limits(high=most)
 
     def close(self, error: SnowmeltError | None = None) -> None:
         """Ends the connection; the other side is told why."""
@@ -323,12 +348,14 @@ class LoopConnection(asyncio.Protocol):
     # --- the socket -------------------------------------------------------------------------------
 
     def set_reading(self) -> None:
-        """Reads on, or no more."""
+        """Reads and hears on, or no more."""
+        self._set_holding()
+        if self._machine.frames and self._machine.hears:
+            self._owner.hearing.add(self)
+
+    def _set_holding(self) -> None:
         if self._machine.in_flight_bytes > self._machine.in_flight_max:
             self._owed.grow()
-        if self._machine.frames and self._machine.hears and not self._resumes:
-            self._resumes = True
-            asyncio.get_running_loop().call_soon(self._work)
         if self._transport is None or self._transport.is_closing():
             return
         if not self._of_node:
@@ -380,6 +407,7 @@ class LoopConnection(asyncio.Protocol):
             return
         self._closed = True
         self._machine.close()
+        self._owner.hearing.reads(self)
         self._deadline.cancel()
         self._place.leave()
         if self._transport is not None:  # it may never read the last of what it was sent

@@ -106,6 +106,11 @@ class Driver(NodeRunner):
     def persisting(self) -> int:
         return self._persisting
 
+    @property
+    def behind(self) -> bool:
+        """Whether what was asked before waits for its turn."""
+        return bool(self._waiting)
+
     def handle(self, event: Event[Any]) -> None:
         """One event, and all that follows from it at once."""
         self._waiting.append(event)

@@ -156,9 +156,10 @@ class Server:
             self._severed,
         )
         host = Host(config.id, self._families(config.advertise or listening))
-        self._driver = Driver(host, self._way_out(transport), self, store)
+        driver = self._driver = Driver(host, self._way_out(transport), self, store)
         self._driver.gathered = partial(gathered, transport)
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
+        transport.hearing.behind = lambda: driver.behind
         door = self._door = Door(config.id, transport.dropped, self._driver.received)
         transport.deliver, transport.called = door.heard, door.called
         transport.shown = as_seen

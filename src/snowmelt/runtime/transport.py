@@ -3,6 +3,10 @@
 A message may be lost (`core.node`, rule 3), so nothing here is kept for ever: what can't be sent
 now waits for one dial at most, within a limit, and is then dropped and counted. Dials that fail
 wait longer each time, with jitter, so that a node which is down is not stormed when it comes back.
+
+What membership says to a node has a connection of its own. A stream keeps its order, so a heartbeat
+that followed some megabytes of copies would come when those have been read, which may be after its
+sender is out of the view.
 """
 
 import asyncio
@@ -23,12 +27,14 @@ from snowmelt.core.errors import (
 from snowmelt.core.names import Address, NodeId, address_of
 from snowmelt.core.users import Right, User
 from snowmelt.protocols.calling import Call
+from snowmelt.protocols.membership.messages import BETWEEN_NODES
 from snowmelt.runtime import near
 from snowmelt.runtime.arriving import Arriving
 from snowmelt.runtime.connection import LoopConnection, cut, has_ended, stream_of, tls_of
 from snowmelt.runtime.credentials import Credentials, channel_of, check_certificate
 from snowmelt.runtime.entrance import Entrance
 from snowmelt.runtime.frame_place import FramePlace
+from snowmelt.runtime.hearing import Hearing
 from snowmelt.runtime.ledger import Cost, CostLedger
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
@@ -62,6 +68,9 @@ class TargetRoute:
         self.not_before = 0.0
 
 
+Routes = dict[NodeId, TargetRoute]
+
+
 class Transport:
     def __init__(
         self,
@@ -77,6 +86,7 @@ class Transport:
         self.limits = limits
         self.ledger = ledger_of(limits)
         self.arriving = Arriving[FramePlace](self.ledger)
+        self.hearing = Hearing()
         self.entrance = Entrance(limits, self.ledger, credentials)
         self.addresses: dict[NodeId, Address] = {}
         self.contacts: frozenset[NodeId] = frozenset()
@@ -108,7 +118,9 @@ class Transport:
         self.shown: Callable[[User, Any], Any] = lambda _, message: message
         """A message as a user may see it."""
         self._chance = Random()
-        self._routes: dict[NodeId, TargetRoute] = {}
+        self._routes: Routes = {}
+        self._beats: Routes = {}
+        """Those of what membership says."""
         self._connections: dict[LoopConnection, None] = {}  # in the order they came
         self._clients: dict[NodeId, int] = {}  # how many connections each of them has to this node
         self._dialled: dict[LoopConnection, asyncio.Future[LoopConnection]] = {}
@@ -136,7 +148,8 @@ class Transport:
     async def close(self, reason: SnowmeltError | None = None) -> None:
         """Ends all; the others are told why."""
         self.drain()
-        dials = [route.dial for route in self._routes.values() if route.dial is not None]
+        routes = *self._routes.values(), *self._beats.values()
+        dials = [route.dial for route in routes if route.dial is not None]
         for dial in dials:
             dial.cancel()
         ending = list(self._connections)
@@ -157,7 +170,8 @@ class Transport:
 
     def send(self, target: NodeId, message: Any) -> None:
         """Sends, or dials and sends, or drops and counts."""
-        route = self._routes.get(target)
+        routes = self._routes_of(message)
+        route = routes.get(target)
         connection = route.connection if route is not None else None
         if connection is not None:
             self.sent += 1
@@ -167,13 +181,16 @@ class Transport:
             self.dropped.add("no route")
             return
         if route is None:
-            route = self._routes[target] = TargetRoute()
+            route = routes[target] = TargetRoute()
         if len(route.waiting) >= WAITING_MAX:
             self.dropped.add("too many wait for a dial")
             return
         route.waiting.append(message)
         if route.dial is None:
-            route.dial = asyncio.get_running_loop().create_task(self._dial(target, route))
+            route.dial = asyncio.get_running_loop().create_task(self._dial(target, routes))
+
+    def _routes_of(self, message: Any) -> Routes:
+        return self._beats if type(message) in BETWEEN_NODES else self._routes
 
     def has_room(self, target: NodeId) -> bool:
         """Whether what is sent there now would not wait for what is unsent."""
@@ -195,8 +212,8 @@ class Transport:
         except BadOption:  # another node said this address
             return None
 
-    async def _dial(self, target: NodeId, route: TargetRoute) -> None:
-        loop = asyncio.get_running_loop()
+    async def _dial(self, target: NodeId, routes: Routes) -> None:
+        loop, route = asyncio.get_running_loop(), routes[target]
         try:
             await asyncio.sleep(max(0.0, route.not_before - loop.time()))
             address = self._address(target)
@@ -206,12 +223,12 @@ class Transport:
                 self._credentials.check_dial(address)
             async with asyncio.timeout(self.limits.dial_seconds):
                 connection = await self._connect(target, address)
-            if route.failures:
+            if route.failures and route.failures == self._failures(target):
                 tell("reached", node=self.me, target=target, after=route.failures)
             route.failures = 0
-            self._routed(target, connection)
+            self._routed(target, routes, connection)
         except (OSError, SnowmeltError, ValueError, OverflowError) as error:  # or no host at all
-            self._failed(target, route, error)
+            self._failed(target, routes, error)
         finally:
             route.dial = None
 
@@ -242,19 +259,19 @@ class Transport:
         finally:
             self._dialled.pop(connection, None)
 
-    def _routed(self, target: NodeId, connection: LoopConnection) -> None:
+    def _routed(self, target: NodeId, routes: Routes, connection: LoopConnection) -> None:
         for name in dict.fromkeys((target, connection.peer)):
-            route = self._routes.setdefault(name, TargetRoute())
+            route = routes.setdefault(name, TargetRoute())
             if route.connection is None:
                 route.connection = connection
-        route = self._routes[target]
+        route = routes[target]
         while route.waiting:
             self.sent += 1
             connection.send(route.waiting.popleft())
 
-    def _failed(self, target: NodeId, route: TargetRoute, error: Exception) -> None:
-        self.last_failure = error
-        if self._role is Role.NODE and not route.failures:  # said once, not at every try
+    def _failed(self, target: NodeId, routes: Routes, error: Exception) -> None:
+        route, self.last_failure = routes[target], error
+        if self._role is Role.NODE and not self._failures(target):  # said once, not at every try
             tell("can't reach", node=self.me, target=target, reason=str(error), again="later")
         if isinstance(error, AccessDenied | NodeRefused):
             self.refused(target, error)
@@ -266,8 +283,12 @@ class Transport:
         pause = min(FIRST_PAUSE * 2**route.failures, LONGEST_PAUSE) * self._chance.uniform(0.5, 1)
         route.not_before = asyncio.get_running_loop().time() + pause
         if self._role is Role.CLIENT:
-            del self._routes[target]  # its machine has its own waits
+            del routes[target]  # its machine has its own waits
             self.missed(target)
+
+    def _failures(self, target: NodeId) -> int:
+        both = self._routes.get(target), self._beats.get(target)
+        return sum(route.failures for route in both if route is not None)
 
     # --- what connections tell --------------------------------------------------------------------
 
@@ -295,28 +316,31 @@ class Transport:
         """The other side has shown who it is."""
         if self._role is opened.role is Role.NODE:
             end_unheard(stream_of(connection))
+            connection.between_nodes()
         if not connection.inbound:
             dialled = self._dialled.pop(connection)
             if not dialled.done():
                 dialled.set_result(connection)
             return
-        name, of_client = opened.name, opened.role is Role.CLIENT
         if not self.entrance.greeted(connection):
             return
-        if of_client:
+        if opened.role is Role.CLIENT:  # a node is answered where it speaks
+            name = opened.name
             self._clients[name] = self._clients.get(name, 0) + 1
-        route = self._routes.setdefault(name, TargetRoute())
-        if route.connection is None or of_client:
-            route.connection = connection
+            self._routes.setdefault(name, TargetRoute()).connection = connection
 
     def denied(self, connection: LoopConnection, error: SnowmeltError) -> float:
         """The other side may not come in; so long it waits until it is told."""
         return self.entrance.denied(self.me, connection.host, error)
 
-    def spoke(self, connection: LoopConnection) -> None:
+    def spoke(self, connection: LoopConnection, message: Any) -> None:
         """Whoever spoke last under a name is answered: two processes may claim the same."""
         if connection.inbound:
-            self._routes.setdefault(connection.peer, TargetRoute()).connection = connection
+            routes = self._routes_of(message)
+            route = routes.get(connection.peer)
+            if route is None:
+                route = routes[connection.peer] = TargetRoute()
+            route.connection = connection
 
     def inquired(self, connection: LoopConnection, kind: Kind) -> bytes:
         """Who asks how this process is learns who its clients are."""
@@ -347,12 +371,13 @@ class Transport:
         for name in [connection.peer, *self._aliases(connection)]:
             if isinstance(late, AccessDenied | NodeRefused):  # it has not let us in after all
                 self.refused(name, late)
-            route = self._routes.get(name)
-            if route is not None and route.connection is connection:
-                route.connection = None
-                if route.dial is None and not route.waiting:
-                    del self._routes[name]
-                self.lost(name)
+            for routes in self._routes, self._beats:
+                route = routes.get(name)
+                if route is not None and route.connection is connection:
+                    route.connection = None
+                    if route.dial is None and not route.waiting:
+                        del routes[name]
+                    self.lost(name)
         if connection.role is Role.CLIENT and connection.payer is not None:
             self._client_closed(connection.peer)
         self.resumed(connection.peer)
@@ -366,7 +391,8 @@ class Transport:
     def _aliases(self, connection: LoopConnection) -> list[NodeId]:
         if connection.inbound:
             return []
-        return [name for name, route in self._routes.items() if route.connection is connection]
+        both = *self._routes.items(), *self._beats.items()
+        return list(dict.fromkeys(name for name, one in both if one.connection is connection))
 
 
 def ledger_of(limits: Limits) -> CostLedger:

@@ -199,6 +199,11 @@ class Connection:
         return full or not self.hears or bool(self.frames)
 
     @property
+    def has_news(self) -> bool:
+        """Whether `events` would give something, or raise, or there is something to say."""
+        return bool(self.frames or self.out or self._news or self._failure)
+
+    @property
     def in_flight(self) -> int:
         return len(self._in_flight)
 
@@ -224,6 +229,11 @@ class Connection:
 
         Whoever stops asking finds the rest in `events`.
         """
+        self.take(data)
+        return self.events()
+
+    def take(self, data: bytes) -> None:
+        """Takes in what came, for `events`."""
         if self._failure is None:
             try:
                 if self.stage is Stage.GREETING:
@@ -232,7 +242,6 @@ class Connection:
                     self._reader.cut(data, self.frames)
             except SnowmeltError as error:
                 self._failure = error
-        return self.events()
 
     def rest(self) -> memoryview | None:
         """Where the rest of a large message may be read to, not copied; then `filled`."""

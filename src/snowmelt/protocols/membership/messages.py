@@ -140,4 +140,7 @@ OF_STRANGERS: Final = frozenset(
 """What is heard of who is in no view that is known here: that it asks to join; that it does not
 know yet that it is out, which it is told; and answers to what this node asked, by its own run."""
 
+BETWEEN_NODES: Final = frozenset(get_args(Message))
+"""What keeps views alive, and so must not wait behind anything else."""
+
 MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (*get_args(Message), *get_args(Request))

@@ -1,0 +1,175 @@
+"""Who is heard next: what has come waits until the loop has looked at all, and then has its turn.
+
+A node that hears each connection as its bytes come works for whoever sends most. So bytes are only
+cut into frames as they come (`connection.py`), and a turn of the loop hears them by these rules:
+
+1. Timers come first: the loop sees to them before each turn.
+2. Then nodes are heard, each connection for one slice. What they say mostly belongs to what was
+   begun already, and is finished before more is begun.
+3. Then clients, for `TURN_SECONDS` in all, a slice each. The account that has cost the least of the
+   processor is next, and of its connections the one that has. So an account that asks for all it
+   can get has no more than its part, and one that asks seldom hardly waits.
+4. Clients wait while the machines are behind with what was heard before. While a node does not
+   read what this one says to it, they are heard for one part in `HELD_UP` of the time: what they
+   ask would mostly heap up here.
+5. When nobody waits, what each has cost is forgotten.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from heapq import heappop, heappush
+from itertools import count
+from time import perf_counter
+from typing import Final, Generic, Protocol, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+TURN_SECONDS: Final = 0.01
+SLICE_SECONDS: Final = 0.002
+"""A slice of a client ends after so long, or after `connection.SLICE_FRAMES`."""
+NODE_SECONDS: Final = 0.005
+"""The same of a node."""
+HELD_UP: Final = 8
+REMEMBERED_MAX: Final = 1_000
+"""Beside those that wait, what so many have cost is remembered."""
+
+
+class Line(Hashable, Protocol):
+    """A connection."""
+
+    account: str
+    """Who pays for it; nothing for nodes."""
+
+    def hear(self, until: float) -> bool:
+        """Takes a slice of what came, until this moment; whether more is left to be heard."""
+
+
+class LeastFirst(Generic[K]):
+    """Who waits; whoever has cost the least is next.
+
+    >>> line = LeastFirst[str]()
+    >>> line.enter("ann"); line.enter("bob"); line.next()
+    'ann'
+    >>> line.paid("ann", 3.0); line.enter("ann"); line.next()
+    'bob'
+    >>> line.paid("bob", 1.0); line.enter("bob"); line.next()
+    'bob'
+    """
+
+    __slots__ = ("_came", "_heap", "_least", "_paid", "_there")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, K]] = []
+        self._there: set[K] = set()
+        self._paid: dict[K, float] = {}
+        self._least = 0.0
+        """What the last one that was next had paid: whoever comes has paid as much."""
+        self._came = count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def enter(self, who: K) -> None:
+        """It waits from now on, if it does not yet."""
+        if who not in self._there:
+            self._there.add(who)
+            paid = max(self._paid.get(who, 0.0), self._least)
+            heappush(self._heap, (paid, next(self._came), who))
+
+    def next(self) -> K:
+        """Who is next, and waits no more."""
+        self._least, _, who = heappop(self._heap)
+        self._there.remove(who)
+        return who
+
+    def paid(self, who: K, cost: float) -> None:
+        """Whoever was next has cost so much."""
+        self._paid[who] = self._least + cost
+        if len(self._paid) > len(self._heap) + REMEMBERED_MAX:
+            self._paid = {one: paid for one, paid in self._paid.items() if paid > self._least}
+
+
+class Hearing:
+    """Of one process."""
+
+    def __init__(self) -> None:
+        self.behind: Callable[[], bool] = lambda: False
+        """Whether the machines have yet to do what was heard before (rule 4)."""
+        self._nodes: dict[Line, None] = {}
+        self._accounts = LeastFirst[str]()
+        self._clients: dict[str, LeastFirst[Line]] = {}
+        """Those of each account that waits, or is heard now."""
+        self._heard = ""
+        """The account that is heard now."""
+        self._full: set[Line] = set()
+        """Nodes that do not read (rule 4)."""
+        self._not_before = 0.0
+        self._due = False
+        self._pause: asyncio.TimerHandle | None = None
+
+    def add(self, line: Line) -> None:
+        """Something has come on it."""
+        account = line.account
+        if not account:
+            self._nodes[line] = None
+        else:
+            self._clients.setdefault(account, LeastFirst()).enter(line)
+            if account != self._heard:
+                self._accounts.enter(account)
+        self._turn_soon()
+
+    def full(self, line: Line) -> None:
+        """A node does not read what it is sent."""
+        self._full.add(line)
+
+    def reads(self, line: Line) -> None:
+        """It reads again, or is gone."""
+        self._full.discard(line)
+        if not self._full and self._accounts:
+            self._turn_soon()
+
+    def _turn_soon(self) -> None:
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """One turn: rules 2 to 4."""
+        self._due = False
+        now = perf_counter()
+        nodes, self._nodes = self._nodes, {}
+        for line in nodes:
+            if line.hear(now + NODE_SECONDS):
+                self._nodes[line] = None
+            now = perf_counter()
+        if self._accounts and (not self._full or now >= self._not_before):
+            self._hear_clients(now, TURN_SECONDS if not self._full else SLICE_SECONDS)
+        if self._accounts and self._full and not self._pause:
+            wait = max(0.0, self._not_before - perf_counter())
+            self._pause = asyncio.get_running_loop().call_later(wait, self._go_on)
+        if self._nodes or (self._accounts and not self._full):
+            self._turn_soon()
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self._turn_soon()
+
+    def _hear_clients(self, began: float, seconds: float) -> None:
+        now, end = began, began + seconds
+        while self._accounts and now < end and not self.behind():
+            self._heard = account = self._accounts.next()
+            lines = self._clients[account]
+            line = lines.next()
+            if line.hear(now + SLICE_SECONDS):
+                lines.enter(line)
+            before, now = now, perf_counter()
+            lines.paid(line, now - before)
+            self._accounts.paid(account, now - before)
+            self._heard = ""
+            if lines:
+                self._accounts.enter(account)
+            else:
+                del self._clients[account]
+        self._not_before = now + HELD_UP * (now - began)
+        if not self._accounts:  # rule 5
+            self._accounts = LeastFirst()

@@ -1,0 +1,208 @@
+"""Who is heard next: nodes before clients, each account for its part, and beats behind nothing."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from runtime.network import Serving, Stranger, serving, until
+from runtime.test_joining import members
+from runtime.test_limits import piece
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.calling import Call
+from snowmelt.protocols.echo import Echo
+from snowmelt.protocols.membership.messages import Heartbeat
+from snowmelt.runtime import hearing
+from snowmelt.runtime.hearing import HELD_UP, Hearing
+
+ONCE = 0.001
+"""What one call costs, in seconds of the clock that these tests have."""
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(hearing, "perf_counter", lambda: self.now)
+
+
+class Asking:
+    """A connection on which so many calls wait, or more come all the time."""
+
+    def __init__(self, clock: Clock, account: str, calls: int, each: float = ONCE) -> None:
+        self.account = account
+        self.calls = calls
+        self.heard = 0
+        self._clock = clock
+        self._each = each
+
+    def hear(self, until: float) -> bool:
+        while self.calls:
+            self.calls -= 1
+            self.heard += 1
+            self._clock.now += self._each
+            if self._clock.now > until:
+                break
+        return bool(self.calls)
+
+
+MANY = 1 << 30
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_each_account_has_its_part_however_many_connections_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, all_of = Clock(monkeypatch), Hearing()
+    flood = [Asking(clock, "flood", MANY) for _ in range(50)]
+    honest = Asking(clock, "shop", MANY)
+    for one in (*flood, honest):
+        all_of.add(one)
+    await turns(100)
+    of_flood = sum(one.heard for one in flood)
+    assert abs(of_flood - honest.heard) < 0.1 * of_flood, (of_flood, honest.heard)
+    assert max(one.heard for one in flood) - min(one.heard for one in flood) < 10
+
+
+async def test_an_account_pays_by_what_its_calls_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, all_of = Clock(monkeypatch), Hearing()
+    dear, cheap = Asking(clock, "flood", MANY, 50 * ONCE), Asking(clock, "shop", MANY)
+    all_of.add(dear)
+    all_of.add(cheap)
+    await turns(500)
+    assert abs(50 * dear.heard - cheap.heard) < 0.1 * cheap.heard + 50
+
+
+async def test_who_asks_seldom_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, all_of = Clock(monkeypatch), Hearing()
+    for number in range(20):
+        all_of.add(Asking(clock, f"flood {number}", MANY))
+    await turns(50)
+    honest = Asking(clock, "shop", 1)
+    for _ in range(30):
+        honest.calls, before = 1, clock.now
+        all_of.add(honest)
+        while honest.calls:
+            await asyncio.sleep(0)
+        assert clock.now - before < 0.1  # one round of all, and not what they have waiting
+
+
+async def test_nodes_come_first_and_a_turn_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, all_of = Clock(monkeypatch), Hearing()
+    node, client = Asking(clock, "", MANY), Asking(clock, "flood", MANY)
+    all_of.add(client)
+    all_of.add(node)
+    longest = 0.0
+    for _ in range(50):
+        before, of_node = clock.now, node.heard
+        await asyncio.sleep(0)
+        assert node.heard > of_node
+        longest = max(longest, clock.now - before)
+    assert longest < 0.03
+    assert client.heard > node.heard, "and clients are heard all the same"
+
+
+async def test_clients_wait_while_what_was_heard_before_is_not_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, all_of, behind = Clock(monkeypatch), Hearing(), True
+    all_of.behind = lambda: behind
+    node, client = Asking(clock, "", 100), Asking(clock, "shop", 100)
+    all_of.add(client)
+    all_of.add(node)
+    await turns(50)
+    assert (node.heard, client.heard) == (100, 0)
+    behind = False
+    await turns(50)
+    assert client.heard == 100
+
+
+async def test_clients_are_heard_less_while_a_node_does_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, all_of = Clock(monkeypatch), Hearing()
+    node, client = Asking(clock, "", 0), Asking(clock, "shop", MANY)
+    loop = asyncio.get_running_loop()
+    waits: list[float] = []
+
+    class Later:
+        def call_soon(self, work: Callable[[], None]) -> Any:
+            return loop.call_soon(work)
+
+        def call_later(self, seconds: float, work: Callable[[], None]) -> Any:
+            waits.append(seconds)
+            clock.now += seconds
+            return loop.call_soon(work)
+
+    monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(get_running_loop=Later))
+    all_of.full(node)
+    all_of.add(client)
+    await turns(200)
+    part = client.heard * ONCE / clock.now
+    assert 0.5 / HELD_UP < part < 1.5 / HELD_UP, "some are heard, so that nothing stands still"
+    heard, then = client.heard, clock.now
+    all_of.reads(node)
+    await turns(50)
+    assert (client.heard - heard) * ONCE > 0.9 * (clock.now - then)
+
+
+async def test_what_membership_says_does_not_wait_behind_copies(tmp_path: Path) -> None:
+    """A node that is sent 40 MB, which nobody reads yet, hears a heartbeat at once."""
+    async with serving(tmp_path) as n1, serving(tmp_path, "n2", join=(n1.address,)) as n2:
+        await until(lambda: members(n1) == members(n2) == ["n1", "n2"])
+        heard: list[str] = []
+        door = n1.server._door.heard
+
+        def deliver(source: NodeId, message: Any) -> None:
+            heard.append(type(message).__name__)
+            if not isinstance(message, type(piece(1, b""))):
+                door(source, message)
+
+        n1.server._transport.deliver = deliver
+        out = n2.server._transport
+        out.send(NodeId("n1"), piece(1, b""))
+        await until(lambda: "SnapshotChunk" in heard)
+        heard.clear()
+        for _ in range(400):
+            out.send(NodeId("n1"), piece(1, bytes(100_000)))
+        out.send(NodeId("n1"), Heartbeat(1, 1, 1, 1, 0, 0, 0))
+        await until(lambda: heard.count("SnapshotChunk") == 400)
+        assert heard.index("Heartbeat") < 200
+
+
+async def test_calls_of_many_connections_do_not_hold_up_nodes(tmp_path: Path) -> None:
+    async with serving(tmp_path) as node, AsyncExitStack() as stack:
+        await until(lambda: node.server.view is not None)
+        flood = [
+            await stack.enter_async_context(await Stranger.dial(node.address)) for _ in range(20)
+        ]
+        for at, one in enumerate(flood):
+            await one.greet(f"c-{at}")
+        turn = longest_turn(node)
+        for one in flood:
+            one.say(*(Call(at, Echo(b"")) for at in range(2_000)))
+        for one in flood:
+            for _ in range(2_000):
+                await one.answer()
+        assert turn() < 0.1
+
+
+def longest_turn(node: Serving) -> Callable[[], float]:
+    """Since now, how long the node heard clients at a stretch."""
+    took = [0.0]
+    original = node.server._transport.hearing._turn
+
+    def turn() -> None:
+        before = hearing.perf_counter()
+        original()
+        took.append(hearing.perf_counter() - before)
+
+    node.server._transport.hearing._turn = turn
+    return lambda: max(took)

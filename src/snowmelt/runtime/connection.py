@@ -26,7 +26,7 @@ from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.arriving import LARGE, Arriving
 from snowmelt.runtime.deadline import Deadline
 from snowmelt.runtime.frame_place import FramePlace
-from snowmelt.runtime.hearing import NODE_SECONDS, Hearing
+from snowmelt.runtime.hearing import SLICE_SECONDS, Hearing
 from snowmelt.runtime.ledger import NOBODY, CostLedger, Payer
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.owed import HURRY, Owed
@@ -193,7 +193,7 @@ class LoopConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._machine.has_news:  # what it said before it went
-            self.hear(perf_counter() + NODE_SECONDS)
+            self.hear(perf_counter() + SLICE_SECONDS)
         self._transport = None
         self._deadline.cancel()
         self._owed.end()

@@ -9,10 +9,11 @@ cut into frames as they come (`connection.py`), and a turn of the loop hears the
 3. Then clients, for `TURN_SECONDS` in all, a slice each. The account that has cost the least of the
    processor is next, and of its connections the one that has. So an account that asks for all it
    can get has no more than its part, and one that asks seldom hardly waits.
-4. Clients wait while the machines are behind with what was heard before. While a node does not
-   read what this one says to it, they are heard for one part in `HELD_UP` of the time: what they
-   ask would mostly heap up here.
-5. When nobody waits, what each has cost is forgotten.
+4. Clients wait while the machines are behind with what was heard before.
+5. While a node does not read what this one says to it, an account rests after its slice, `HELD_UP`
+   times as long: what it asks would mostly heap up here. Who asks for less than that does not see
+   it.
+6. When nobody waits, what each has cost is forgotten.
 """
 
 import asyncio
@@ -24,12 +25,12 @@ from typing import Final, Generic, Protocol, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-TURN_SECONDS: Final = 0.01
-SLICE_SECONDS: Final = 0.002
-"""A slice of a client ends after so long, or after `connection.SLICE_FRAMES`."""
-NODE_SECONDS: Final = 0.005
-"""The same of a node."""
+TURN_SECONDS: Final = 0.003
+SLICE_SECONDS: Final = 0.001
+"""A slice ends after so long, or after `connection.SLICE_FRAMES`."""
 HELD_UP: Final = 8
+REST_SECONDS: Final = 0.005
+"""So often it is looked whose rest is over."""
 REMEMBERED_MAX: Final = 1_000
 """Beside those that wait, what so many have cost is remembered."""
 
@@ -101,11 +102,12 @@ class Hearing:
         """Those of each account that waits, or is heard now."""
         self._heard = ""
         """The account that is heard now."""
-        self._full: set[Line] = set()
-        """Nodes that do not read (rule 4)."""
-        self._not_before = 0.0
         self._due = False
-        self._pause: asyncio.TimerHandle | None = None
+        self._full: set[Line] = set()
+        """Nodes that do not read (rule 5)."""
+        self._rests: dict[str, float] = {}
+        """Until when each account rests."""
+        self._look: asyncio.TimerHandle | None = None
 
     def add(self, line: Line) -> None:
         """Something has come on it."""
@@ -114,9 +116,10 @@ class Hearing:
             self._nodes[line] = None
         else:
             self._clients.setdefault(account, LeastFirst()).enter(line)
-            if account != self._heard:
+            if account != self._heard and account not in self._rests:
                 self._accounts.enter(account)
-        self._turn_soon()
+        if not self._due:
+            self._turn_soon()
 
     def full(self, line: Line) -> None:
         """A node does not read what it is sent."""
@@ -125,8 +128,6 @@ class Hearing:
     def reads(self, line: Line) -> None:
         """It reads again, or is gone."""
         self._full.discard(line)
-        if not self._full and self._accounts:
-            self._turn_soon()
 
     def _turn_soon(self) -> None:
         if not self._due:
@@ -134,42 +135,55 @@ class Hearing:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """One turn: rules 2 to 4."""
+        """One turn: rules 2 and 3."""
         self._due = False
         now = perf_counter()
         nodes, self._nodes = self._nodes, {}
         for line in nodes:
-            if line.hear(now + NODE_SECONDS):
+            if line.hear(now + SLICE_SECONDS):
                 self._nodes[line] = None
             now = perf_counter()
-        if self._accounts and (not self._full or now >= self._not_before):
-            self._hear_clients(now, TURN_SECONDS if not self._full else SLICE_SECONDS)
-        if self._accounts and self._full and not self._pause:
-            wait = max(0.0, self._not_before - perf_counter())
-            self._pause = asyncio.get_running_loop().call_later(wait, self._go_on)
-        if self._nodes or (self._accounts and not self._full):
-            self._turn_soon()
-
-    def _go_on(self) -> None:
-        self._pause = None
-        self._turn_soon()
-
-    def _hear_clients(self, began: float, seconds: float) -> None:
-        now, end = began, began + seconds
+        end = now + TURN_SECONDS
         while self._accounts and now < end and not self.behind():
-            self._heard = account = self._accounts.next()
-            lines = self._clients[account]
-            line = lines.next()
-            if line.hear(now + SLICE_SECONDS):
-                lines.enter(line)
-            before, now = now, perf_counter()
-            lines.paid(line, now - before)
-            self._accounts.paid(account, now - before)
-            self._heard = ""
-            if lines:
-                self._accounts.enter(account)
-            else:
-                del self._clients[account]
-        self._not_before = now + HELD_UP * (now - began)
-        if not self._accounts:  # rule 5
+            now = self._hear_one(now)
+        if self._nodes or self._accounts:
+            self._turn_soon()
+        elif not self._rests:  # rule 6
             self._accounts = LeastFirst()
+
+    def _hear_one(self, now: float) -> float:
+        """A slice of the account that is next; when it is over."""
+        self._heard = account = self._accounts.next()
+        lines = self._clients[account]
+        line = lines.next()
+        if line.hear(now + SLICE_SECONDS):
+            lines.enter(line)
+        self._heard = ""
+        end = perf_counter()
+        lines.paid(line, end - now)
+        self._accounts.paid(account, end - now)
+        if self._full:
+            self._rests[account] = end + HELD_UP * (end - now)
+            if self._look is None:
+                self._look_soon()
+        elif lines:
+            self._accounts.enter(account)
+        if not lines:
+            del self._clients[account]
+        return end
+
+    def _look_soon(self) -> None:
+        self._look = asyncio.get_running_loop().call_later(REST_SECONDS, self._look_at_rests)
+
+    def _look_at_rests(self) -> None:
+        """Who has rested asks on."""
+        self._look, now = None, perf_counter()
+        over = [one for one, end in self._rests.items() if end <= now or not self._full]
+        for account in over:
+            del self._rests[account]
+            if account in self._clients:
+                self._accounts.enter(account)
+        if self._rests:
+            self._look_soon()
+        if self._accounts:
+            self._turn_soon()

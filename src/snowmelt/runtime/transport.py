@@ -4,14 +4,14 @@ A message may be lost (`core.node`, rule 3), so nothing here is kept for ever: w
 now waits for one dial at most, within a limit, and is then dropped and counted. Dials that fail
 wait longer each time, with jitter, so that a node which is down is not stormed when it comes back.
 
-What membership says to a node has a connection of its own. A stream keeps its order, so a heartbeat
-that followed some megabytes of copies would come when those have been read, which may be after its
-sender is out of the view.
+Between two nodes some words have a connection of their own (`part`). A stream keeps its order, so a
+heartbeat that followed some megabytes of copies would come when those have been read, which may be
+after its sender is out of the view.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from random import Random
 from time import monotonic
 from typing import Any, Final
@@ -27,7 +27,6 @@ from snowmelt.core.errors import (
 from snowmelt.core.names import Address, NodeId, address_of
 from snowmelt.core.users import Right, User
 from snowmelt.protocols.calling import Call
-from snowmelt.protocols.membership.messages import BETWEEN_NODES
 from snowmelt.runtime import near
 from snowmelt.runtime.arriving import Arriving
 from snowmelt.runtime.connection import LoopConnection, cut, has_ended, stream_of, tls_of
@@ -119,8 +118,9 @@ class Transport:
         """A message as a user may see it."""
         self._chance = Random()
         self._routes: Routes = {}
-        self._beats: Routes = {}
-        """Those of what membership says."""
+        self._parted: dict[type, Routes] = {}
+        """The routes of words that have their own, by word."""
+        self._all = [self._routes]
         self._connections: dict[LoopConnection, None] = {}  # in the order they came
         self._clients: dict[NodeId, int] = {}  # how many connections each of them has to this node
         self._dialled: dict[LoopConnection, asyncio.Future[LoopConnection]] = {}
@@ -148,8 +148,8 @@ class Transport:
     async def close(self, reason: SnowmeltError | None = None) -> None:
         """Ends all; the others are told why."""
         self.drain()
-        routes = *self._routes.values(), *self._beats.values()
-        dials = [route.dial for route in routes if route.dial is not None]
+        every = (route for routes in self._all for route in routes.values())
+        dials = [route.dial for route in every if route.dial is not None]
         for dial in dials:
             dial.cancel()
         ending = list(self._connections)
@@ -189,8 +189,14 @@ class Transport:
         if route.dial is None:
             route.dial = asyncio.get_running_loop().create_task(self._dial(target, routes))
 
+    def part(self, words: Collection[type]) -> None:
+        """These words have a connection of their own between two nodes, behind no others."""
+        routes: Routes = {}
+        self._all.append(routes)
+        self._parted.update(dict.fromkeys(words, routes))
+
     def _routes_of(self, message: Any) -> Routes:
-        return self._beats if type(message) in BETWEEN_NODES else self._routes
+        return self._parted.get(type(message), self._routes)
 
     def has_room(self, target: NodeId) -> bool:
         """Whether what is sent there now would not wait for what is unsent."""
@@ -287,8 +293,7 @@ class Transport:
             self.missed(target)
 
     def _failures(self, target: NodeId) -> int:
-        both = self._routes.get(target), self._beats.get(target)
-        return sum(route.failures for route in both if route is not None)
+        return sum([routes[target].failures for routes in self._all if target in routes])
 
     # --- what connections tell --------------------------------------------------------------------
 
@@ -371,7 +376,7 @@ class Transport:
         for name in [connection.peer, *self._aliases(connection)]:
             if isinstance(late, AccessDenied | NodeRefused):  # it has not let us in after all
                 self.refused(name, late)
-            for routes in self._routes, self._beats:
+            for routes in self._all:
                 route = routes.get(name)
                 if route is not None and route.connection is connection:
                     route.connection = None
@@ -391,8 +396,8 @@ class Transport:
     def _aliases(self, connection: LoopConnection) -> list[NodeId]:
         if connection.inbound:
             return []
-        both = *self._routes.items(), *self._beats.items()
-        return list(dict.fromkeys(name for name, one in both if one.connection is connection))
+        each = (one for routes in self._all for one in routes.items())
+        return list(dict.fromkeys(name for name, route in each if route.connection is connection))
 
 
 def ledger_of(limits: Limits) -> CostLedger:

@@ -103,6 +103,7 @@ from snowmelt.protocols.membership.facts import (
     Slept,
 )
 from snowmelt.protocols.membership.messages import (
+    BETWEEN_NODES,
     MESSAGES,
     Depart,
     Departed,
@@ -118,6 +119,7 @@ HEARD: Final[tuple[type[msgspec.Struct], ...]] = (*MESSAGES, *ANSWERS, KeepRecor
 """What the machine hears: from other nodes, from etcd, and from its own node's other machines."""
 
 __all__ = [
+    "BETWEEN_NODES",
     "HEARD",
     "MESSAGES",
     "Current",

@@ -62,7 +62,7 @@ SLICE = int(SLICE_SECONDS * 1_000_000)
 """Microseconds."""
 
 
-@pytest.mark.parametrize(("each", "at_once"), [(0, SLICE_FRAMES), (600, 4), (SLICE + 1, 1)])
+@pytest.mark.parametrize(("each", "at_once"), [(0, SLICE_FRAMES), (300, 4), (SLICE + 1, 1)])
 async def test_a_slice_is_so_many_calls_or_so_much_work(
     monkeypatch: pytest.MonkeyPatch, each: int, at_once: int
 ) -> None:

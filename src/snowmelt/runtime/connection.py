@@ -150,7 +150,9 @@ class LoopConnection(asyncio.Protocol):
         machine.take(data)
         if machine.has_news:
             self._owner.hearing.add(self)
-        if len(machine.frames) > SLICE_FRAMES or machine.awaited > LARGE or self._place.size:
+        elif machine.awaited > LARGE or self._place.size:
+            self._set_holding()
+        if len(machine.frames) > SLICE_FRAMES:
             self._set_holding()
 
     def hear(self, until: float) -> bool:
@@ -166,15 +168,17 @@ class LoopConnection(asyncio.Protocol):
         count = 0
         try:
             for event in machine.events():
-                if type(event) in SIGNALS:
+                kind = type(event)
+                if kind in SIGNALS:
                     self._told(event)
-                elif type(event) is Call:
-                    owner.called(self, event)
                 else:
                     if self._of_node:
                         owner.spoke(self, event)
                     # By the name it was greeted with, and no other.
-                    owner.deliver(self.peer, event)
+                    if kind is Call:
+                        owner.called(self, event)
+                    else:
+                        owner.deliver(self.peer, event)
                 count += 1
                 if machine.frames and (count == SLICE_FRAMES or perf_counter() > until):
                     break
@@ -276,7 +280,7 @@ class LoopConnection(asyncio.Protocol):
     def send(self, message: Any) -> None:
         """Sends a message, with all that is sent in the same turn of the loop."""
         machine = self._machine
-        if self.user is not ANYBODY:
+        if self.user is not ANYBODY and not self._of_node:
             message = self._owner.shown(self.user, message)
         try:
             machine.send(message)
@@ -358,7 +362,7 @@ class LoopConnection(asyncio.Protocol):
             self._owed.grow()
         if self._transport is None or self._transport.is_closing():
             return
-        if not self._of_node:
+        if self.role is Role.CLIENT:
             self._place.look(self._machine, self.payer or NOBODY)
         holds = self._machine.crowded or self._place.waits
         if holds is not self.holds:

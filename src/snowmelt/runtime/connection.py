@@ -165,6 +165,7 @@ class LoopConnection(asyncio.Protocol):
         touched: list[LoopConnection] = []
         owner.touched = touched
         self._reading = True
+        event: Any
         count = 0
         try:
             for event in machine.events():

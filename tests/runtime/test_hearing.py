@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+import snowmelt.aio
 from runtime.network import Serving, Stranger, serving, until
 from runtime.test_joining import members
 from runtime.test_limits import piece
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.calling import Call
-from snowmelt.protocols.echo import Echo
+from snowmelt.protocols.calling import Answer, Call
+from snowmelt.protocols.echo import Echo, Recall, Recalled, Remember
 from snowmelt.protocols.membership.messages import Heartbeat
 from snowmelt.runtime import hearing
+from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.hearing import HELD_UP, Hearing
 
 ONCE = 0.001
@@ -156,6 +158,27 @@ async def test_an_account_rests_while_a_node_does_not_read(
     assert (flood.heard - heard) * ONCE > 0.9 * (clock.now - then)
 
 
+class Broken(Asking):
+    def hear(self, until: float) -> bool:
+        super().hear(until)
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("accounts", [("", "", ""), ("shop", "shop", "shop"), ("a", "b", "c")])
+async def test_one_that_raises_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, accounts: tuple[str, ...]
+) -> None:
+    clock, all_of, raised = Clock(monkeypatch), Hearing(), list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: raised.append(what))
+    lines = [Asking(clock, one, 5) for one in accounts]
+    lines.insert(1, Broken(clock, accounts[1], 1))
+    for one in lines:
+        all_of.add(one)
+    await turns(20)
+    assert [one.heard for one in lines] == [5, 1, 5, 5]
+    assert len(raised) == 1
+
+
 async def test_what_membership_says_does_not_wait_behind_copies(tmp_path: Path) -> None:
     """A node that is sent 40 MB, which nobody reads yet, hears a heartbeat at once."""
     async with serving(tmp_path) as n1, serving(tmp_path, "n2", join=(n1.address,)) as n2:
@@ -195,6 +218,42 @@ async def test_calls_of_many_connections_do_not_hold_up_nodes(tmp_path: Path) ->
             for _ in range(2_000):
                 await one.answer()
         assert turn() < 0.1
+
+
+async def test_what_was_said_before_the_end_is_heard(tmp_path: Path) -> None:
+    async with serving(tmp_path) as node, await Stranger.dial(node.address) as other:
+        await other.greet("c-other")
+        for at in range(20):
+            async with await Stranger.dial(node.address) as one:
+                await one.greet(f"c-{at}")
+                one.say(Call(1, Remember(f"of {at}", b"said")))
+                one._writer.close()
+        await asyncio.sleep(0.2)
+        for at in range(20):
+            other.say(Call(at, Recall(f"of {at}")))
+            assert await other.answer() == Answer(at, Recalled(f"of {at}", b"said"))
+
+
+async def test_what_users_see_is_no_matter_of_nodes(tmp_path: Path) -> None:
+    """Where there are users, each answer is looked at for whom it is shown; words of nodes not."""
+    users = tmp_path / "users"
+    users.write_text("n 0123456789abcdef node\nann fedcba9876543210 admin\n")
+    users.chmod(0o600)
+    given: dict[str, Any] = {"credentials": Credentials(users=users, user="n")}
+    async with (
+        serving(tmp_path, **given) as n1,
+        serving(tmp_path, "n2", join=(n1.address,), **given) as n2,
+    ):
+        shown: list[Any] = []
+        transport = n1.server._transport
+        original = transport.shown
+        transport.shown = lambda user, message: (shown.append(message), original(user, message))[1]
+        await until(lambda: members(n1) == members(n2) == ["n1", "n2"])
+        url = f"snowmelt://{n1.address}"
+        async with snowmelt.aio.connect(url, token="fedcba9876543210", user="ann") as cluster:
+            await cluster.fifo("q", replicas=2).put(b"one")
+        assert shown
+        assert {type(one) for one in shown} == {Answer}
 
 
 def longest_turn(node: Serving) -> Callable[[], float]:

@@ -429,7 +429,7 @@ async def test_what_is_too_large_for_another_node_is_lost_alone(tmp_path: Path) 
     ):
         await stranger.greet("n7", role=Role.NODE)
         stranger.say(piece(1, b"here"))
-        await until(lambda: node.server._transport._routes.get(NodeId("n7")))
+        await until(lambda: "of no member" in node.server.statistics().dropped)
         body = bytes(10_001)
         node.server._transport.send(NodeId("n7"), piece(1, body))
         assert node.server.statistics().dropped["too large for a frame"] == 1

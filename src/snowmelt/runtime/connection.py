@@ -40,7 +40,6 @@ from snowmelt.wire.sides import ConnectionOpened, Side
 # A slice is so many frames of one connection at most; then its answers leave, while the other side
 # has work again, and other connections are heard.
 SLICE_FRAMES: Final = 32
-NODE_UNSENT: Final = 256 << 10  # of a node: above this, clients are heard less
 SLOWEST_READER: Final = 8  # the same of its answer, where others have no room
 SLOWEST: Final = 4  # who reads such a part of `unsent_bytes` in `slow_reader_seconds` is only slow
 
@@ -125,6 +124,8 @@ class LoopConnection(asyncio.Protocol):
         self._closed = False
         self._reading = False  # what is sent meanwhile leaves at the end of it
         self.holds = False  # no more bytes are read
+        self.slows = False
+        """Whether clients are heard less while this node does not read."""
         self._flush_due = False
         self._began = monotonic()
         self.bytes_in = self._bytes_out = 0
@@ -149,7 +150,7 @@ class LoopConnection(asyncio.Protocol):
         machine = self._machine
         machine.take(data)
         if machine.has_news:
-            self._owner.hearing.add(self)
+            self._owner.hearing.came(self)
         elif machine.awaited > LARGE or self._place.size:
             self._set_holding()
         if len(machine.frames) > SLICE_FRAMES:
@@ -185,6 +186,9 @@ class LoopConnection(asyncio.Protocol):
                     break
         except SnowmeltError as error:
             self._fail(error)
+        except BaseException:  # a bug: nothing more is heard here
+            cut(self)
+            raise
         finally:
             self._reading = False
             owner.touched = None
@@ -209,7 +213,7 @@ class LoopConnection(asyncio.Protocol):
         if self._closed:
             return
         self._machine.blocked = True
-        if self._of_node:
+        if self.slows:
             self._owner.hearing.full(self)
         self.set_reading()
         self._expect_reading(hurry=not self._owed.unreads(self.unsent))
@@ -293,12 +297,6 @@ class LoopConnection(asyncio.Protocol):
             self.flush()
         elif not self._reading and not self._flush_due:
             self._flush_soon()
-
-    def between_nodes(self) -> None:
-        """Both sides are nodes: soon it is noticed that the other one does not read."""
-        self._unsent_max = most = min(NODE_UNSENT, self._unsent_max)
-        if self._transport is not None:
-            self._transport.set_write_buffer_limits(high=most)
 
     def close(self, error: SnowmeltError | None = None) -> None:
         """Ends the connection; the other side is told why."""

@@ -10,13 +10,15 @@ cut into frames as they come (`connection.py`), and a turn of the loop hears the
    processor is next, and of its connections the one that has. So an account that asks for all it
    can get has no more than its part, and one that asks seldom hardly waits.
 4. Clients wait while the machines are behind with what was heard before.
-5. While a node does not read what this one says to it, an account rests after its slice, `HELD_UP`
-   times as long: what it asks would mostly heap up here. Who asks for less than that does not see
-   it.
-6. When nobody waits, what each has cost is forgotten.
+5. While a node does not read what this one says to it (`slows`), an account rests after its slice,
+   `HELD_UP` times as long: what it asks would mostly heap up here. Who asks for less than that does
+   not see it.
+6. When nobody waits, what each has cost is forgotten. And what comes then is heard at once, as
+   long as the loop has little to do: to let it go round first costs a call to the system.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from heapq import heappop, heappush
 from itertools import count
@@ -28,6 +30,8 @@ K = TypeVar("K", bound=Hashable)
 TURN_SECONDS: Final = 0.003
 SLICE_SECONDS: Final = 0.001
 """A slice ends after so long, or after `connection.SLICE_FRAMES`."""
+AT_ONCE_SECONDS: Final = 0.001
+"""So much of each `TURN_SECONDS` is heard at once (rule 6)."""
 HELD_UP: Final = 8
 REST_SECONDS: Final = 0.005
 """So often it is looked whose rest is over."""
@@ -96,7 +100,7 @@ class Hearing:
     def __init__(self) -> None:
         self.behind: Callable[[], bool] = lambda: False
         """Whether the machines have yet to do what was heard before (rule 4)."""
-        self._nodes: dict[Line, None] = {}
+        self._nodes = OrderedDict[Line, None]()
         self._accounts = LeastFirst[str]()
         self._clients: dict[str, LeastFirst[Line]] = {}
         """Those of each account that waits, or is heard now."""
@@ -108,6 +112,21 @@ class Hearing:
         self._rests: dict[str, float] = {}
         """Until when each account rests."""
         self._look: asyncio.TimerHandle | None = None
+        self._began, self._left = -TURN_SECONDS * 2, 0.0
+        """Since when, and for how long yet, what comes is heard at once."""
+
+    def came(self, line: Line) -> None:
+        """Bytes came on it, and the loop does nothing else now."""
+        if not (self._due or self._full or self._rests):
+            now = perf_counter()
+            if now - self._began > TURN_SECONDS:
+                self._began, self._left = now, AT_ONCE_SECONDS
+            if self._left > 0 and not self.behind():
+                more = line.hear(now + SLICE_SECONDS)
+                self._left -= perf_counter() - now
+                if not more:
+                    return
+        self.add(line)
 
     def add(self, line: Line) -> None:
         """Something has come on it."""
@@ -138,28 +157,39 @@ class Hearing:
         """One turn: rules 2 and 3."""
         self._due = False
         now = perf_counter()
-        nodes, self._nodes = self._nodes, {}
-        for line in nodes:
-            if line.hear(now + SLICE_SECONDS):
-                self._nodes[line] = None
-            now = perf_counter()
-        end = now + TURN_SECONDS
-        while self._accounts and now < end and not self.behind():
-            now = self._hear_one(now)
-        if self._nodes or self._accounts:
-            self._turn_soon()
-        elif not self._rests:  # rule 6
-            self._accounts = LeastFirst()
+        try:
+            for _ in range(len(self._nodes)):
+                line, _ = self._nodes.popitem(last=False)
+                if line.hear(now + SLICE_SECONDS):
+                    self._nodes[line] = None
+                now = perf_counter()
+            end = now + TURN_SECONDS
+            while self._accounts and now < end and not self.behind():
+                now = self._hear_one(now)
+        finally:  # whatever one raised, the others are heard
+            if self._nodes or self._accounts:
+                self._turn_soon()
+            elif not self._rests:  # rule 6
+                self._accounts = LeastFirst()
 
     def _hear_one(self, now: float) -> float:
         """A slice of the account that is next; when it is over."""
         self._heard = account = self._accounts.next()
         lines = self._clients[account]
         line = lines.next()
-        if line.hear(now + SLICE_SECONDS):
-            lines.enter(line)
-        self._heard = ""
-        end = perf_counter()
+        try:
+            if line.hear(now + SLICE_SECONDS):
+                lines.enter(line)
+        finally:
+            self._heard = ""
+            end = perf_counter()
+            self._charge(account, lines, line, now, end)
+        return end
+
+    def _charge(
+        self, account: str, lines: LeastFirst[Line], line: Line, now: float, end: float
+    ) -> None:
+        """The slice has cost so much; its account is next by that, or rests."""
         lines.paid(line, end - now)
         self._accounts.paid(account, end - now)
         if self._full:
@@ -170,7 +200,6 @@ class Hearing:
             self._accounts.enter(account)
         if not lines:
             del self._clients[account]
-        return end
 
     def _look_soon(self) -> None:
         self._look = asyncio.get_running_loop().call_later(REST_SECONDS, self._look_at_rests)

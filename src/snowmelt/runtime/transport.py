@@ -6,7 +6,8 @@ wait longer each time, with jitter, so that a node which is down is not stormed 
 
 Between two nodes some words have a connection of their own (`part`). A stream keeps its order, so a
 heartbeat that followed some megabytes of copies would come when those have been read, which may be
-after its sender is out of the view.
+after its sender is out of the view. While much of the rest is unread, clients are heard less; what
+has a connection of its own bounds by itself what is on its way.
 """
 
 import asyncio
@@ -170,7 +171,7 @@ class Transport:
 
     def send(self, target: NodeId, message: Any) -> None:
         """Sends, or dials and sends, or drops and counts."""
-        routes = self._routes_of(message)
+        routes = self._parted.get(type(message), self._routes)
         route = routes.get(target)
         connection = route.connection if route is not None else None
         if connection is not None:
@@ -194,9 +195,6 @@ class Transport:
         routes: Routes = {}
         self._all.append(routes)
         self._parted.update(dict.fromkeys(words, routes))
-
-    def _routes_of(self, message: Any) -> Routes:
-        return self._parted.get(type(message), self._routes)
 
     def has_room(self, target: NodeId) -> bool:
         """Whether what is sent there now would not wait for what is unsent."""
@@ -270,6 +268,7 @@ class Transport:
             route = routes.setdefault(name, TargetRoute())
             if route.connection is None:
                 route.connection = connection
+        connection.slows = self._role is Role.NODE and routes is self._routes
         route = routes[target]
         while route.waiting:
             self.sent += 1
@@ -321,7 +320,6 @@ class Transport:
         """The other side has shown who it is."""
         if self._role is opened.role is Role.NODE:
             end_unheard(stream_of(connection))
-            connection.between_nodes()
         if not connection.inbound:
             dialled = self._dialled.pop(connection)
             if not dialled.done():
@@ -341,11 +339,13 @@ class Transport:
     def spoke(self, connection: LoopConnection, message: Any) -> None:
         """Whoever spoke last under a name is answered: two processes may claim the same."""
         if connection.inbound:
-            routes = self._routes_of(message)
+            routes = self._parted.get(type(message), self._routes)
             route = routes.get(connection.peer)
             if route is None:
                 route = routes[connection.peer] = TargetRoute()
-            route.connection = connection
+            if route.connection is not connection:
+                route.connection = connection
+                connection.slows = routes is self._routes
 
     def inquired(self, connection: LoopConnection, kind: Kind) -> bytes:
         """Who asks how this process is learns who its clients are."""

@@ -142,7 +142,7 @@ async def test_a_joiner_waits_for_who_is_not_there_yet_and_does_not_storm_it(
         dropped = joiner.server._transport.dropped
         refused = "dial failed: ConnectionRefusedError"
         await until(lambda: dropped.read().get(refused, 0) >= 4)
-        waits = joiner.server._transport._all[1][NodeId(str(address))]
+        waits = joiner.server._transport.routes.all[1][NodeId(str(address))]
         assert waits.not_before - asyncio.get_running_loop().time() > 0.2
         async with serving(tmp_path, listen=address) as node:
             await until(lambda: members(node) == members(joiner) == ["n1", "n2"])
@@ -227,4 +227,4 @@ async def test_a_port_that_is_none_does_not_read(tmp_path: Path) -> None:
 
 
 def routes(node: Serving) -> list[Any]:
-    return [one for routes in node.server._transport._all for one in routes.values()]
+    return [one for lane in node.server._transport.routes.all for one in lane.values()]

@@ -159,8 +159,8 @@ class Server:
         driver = self._driver = Driver(host, self._way_out(transport), self, store)
         self._driver.gathered = partial(gathered, transport)
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
-        transport.part(membership.BETWEEN_NODES)
-        transport.part(queue.MESSAGES)
+        transport.routes.part(membership.BETWEEN_NODES)
+        transport.routes.part(queue.MESSAGES)
         transport.hearing.behind = lambda: driver.behind
         door = self._door = Door(config.id, transport.dropped, self._driver.received)
         transport.deliver, transport.called = door.heard, door.called

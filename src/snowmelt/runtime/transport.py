@@ -4,15 +4,12 @@ A message may be lost (`core.node`, rule 3), so nothing here is kept for ever: w
 now waits for one dial at most, within a limit, and is then dropped and counted. Dials that fail
 wait longer each time, with jitter, so that a node which is down is not stormed when it comes back.
 
-Between two nodes some words have a connection of their own (`part`). A stream keeps its order, so a
-heartbeat that followed some megabytes of copies would come when those have been read, which may be
-after its sender is out of the view. While much of the rest is unread, clients are heard less; what
-has a connection of its own bounds by itself what is on its way.
+Between two nodes some words have a connection of their own (`routes.py`). While much of the rest is
+unread, clients are heard less; what has its own bounds by itself what is on its way.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from time import monotonic
 from typing import Any, Final
@@ -38,6 +35,7 @@ from snowmelt.runtime.hearing import Hearing
 from snowmelt.runtime.ledger import Cost, CostLedger
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
+from snowmelt.runtime.routes import Lane, Routes, TargetRoute
 from snowmelt.runtime.statistics import Counts
 from snowmelt.runtime.unheard import end_unheard
 from snowmelt.wire.framing import Kind
@@ -53,22 +51,6 @@ LAST_SECONDS: Final = 0.25
 """How long closing waits for what has not left yet."""
 
 Deliver = Callable[[NodeId, Any], None]
-
-
-class TargetRoute:
-    """The way to one target: an open connection, or a dial under way with what waits for it."""
-
-    __slots__ = ("connection", "dial", "failures", "not_before", "waiting")
-
-    def __init__(self) -> None:
-        self.connection: LoopConnection | None = None
-        self.dial: asyncio.Task[None] | None = None
-        self.waiting: deque[Any] = deque()
-        self.failures = 0
-        self.not_before = 0.0
-
-
-Routes = dict[NodeId, TargetRoute]
 
 
 class Transport:
@@ -118,10 +100,7 @@ class Transport:
         self.shown: Callable[[User, Any], Any] = lambda _, message: message
         """A message as a user may see it."""
         self._chance = Random()
-        self._routes: Routes = {}
-        self._parted: dict[type, Routes] = {}
-        """The routes of words that have their own, by word."""
-        self._all = [self._routes]
+        self.routes = Routes()
         self._connections: dict[LoopConnection, None] = {}  # in the order they came
         self._clients: dict[NodeId, int] = {}  # how many connections each of them has to this node
         self._dialled: dict[LoopConnection, asyncio.Future[LoopConnection]] = {}
@@ -149,7 +128,7 @@ class Transport:
     async def close(self, reason: SnowmeltError | None = None) -> None:
         """Ends all; the others are told why."""
         self.drain()
-        every = (route for routes in self._all for route in routes.values())
+        every = (route for lane in self.routes.all for route in lane.values())
         dials = [route.dial for route in every if route.dial is not None]
         for dial in dials:
             dial.cancel()
@@ -171,8 +150,8 @@ class Transport:
 
     def send(self, target: NodeId, message: Any) -> None:
         """Sends, or dials and sends, or drops and counts."""
-        routes = self._parted.get(type(message), self._routes)
-        route = routes.get(target)
+        lane = self.routes.parted.get(type(message), self.routes.general)
+        route = lane.get(target)
         connection = route.connection if route is not None else None
         if connection is not None:
             self.sent += 1
@@ -182,23 +161,17 @@ class Transport:
             self.dropped.add("no route")
             return
         if route is None:
-            route = routes[target] = TargetRoute()
+            route = lane[target] = TargetRoute()
         if len(route.waiting) >= WAITING_MAX:
             self.dropped.add("too many wait for a dial")
             return
         route.waiting.append(message)
         if route.dial is None:
-            route.dial = asyncio.get_running_loop().create_task(self._dial(target, routes))
-
-    def part(self, words: Collection[type]) -> None:
-        """These words have a connection of their own between two nodes, behind no others."""
-        routes: Routes = {}
-        self._all.append(routes)
-        self._parted.update(dict.fromkeys(words, routes))
+            route.dial = asyncio.get_running_loop().create_task(self._dial(target, lane))
 
     def has_room(self, target: NodeId) -> bool:
         """Whether what is sent there now would not wait for what is unsent."""
-        route = self._routes.get(target)
+        route = self.routes.general.get(target)
         connection = route.connection if route is not None else None
         return connection is None or not connection.blocked
 
@@ -216,8 +189,8 @@ class Transport:
         except BadOption:  # another node said this address
             return None
 
-    async def _dial(self, target: NodeId, routes: Routes) -> None:
-        loop, route = asyncio.get_running_loop(), routes[target]
+    async def _dial(self, target: NodeId, lane: Lane) -> None:
+        loop, route = asyncio.get_running_loop(), lane[target]
         try:
             await asyncio.sleep(max(0.0, route.not_before - loop.time()))
             address = self._address(target)
@@ -227,12 +200,12 @@ class Transport:
                 self._credentials.check_dial(address)
             async with asyncio.timeout(self.limits.dial_seconds):
                 connection = await self._connect(target, address)
-            if route.failures and route.failures == self._failures(target):
+            if route.failures and route.failures == self.routes.failures(target):
                 tell("reached", node=self.me, target=target, after=route.failures)
             route.failures = 0
-            self._routed(target, routes, connection)
+            self._routed(target, lane, connection)
         except (OSError, SnowmeltError, ValueError, OverflowError) as error:  # or no host at all
-            self._failed(target, routes, error)
+            self._failed(target, lane, error)
         finally:
             route.dial = None
 
@@ -263,20 +236,21 @@ class Transport:
         finally:
             self._dialled.pop(connection, None)
 
-    def _routed(self, target: NodeId, routes: Routes, connection: LoopConnection) -> None:
+    def _routed(self, target: NodeId, lane: Lane, connection: LoopConnection) -> None:
         for name in dict.fromkeys((target, connection.peer)):
-            route = routes.setdefault(name, TargetRoute())
+            route = lane.setdefault(name, TargetRoute())
             if route.connection is None:
                 route.connection = connection
-        connection.slows = self._role is Role.NODE and routes is self._routes
-        route = routes[target]
+        connection.slows = self._role is Role.NODE and lane is self.routes.general
+        route = lane[target]
         while route.waiting:
             self.sent += 1
             connection.send(route.waiting.popleft())
 
-    def _failed(self, target: NodeId, routes: Routes, error: Exception) -> None:
-        route, self.last_failure = routes[target], error
-        if self._role is Role.NODE and not self._failures(target):  # said once, not at every try
+    def _failed(self, target: NodeId, lane: Lane, error: Exception) -> None:
+        route, self.last_failure = lane[target], error
+        again = self.routes.failures(target)
+        if self._role is Role.NODE and not again:  # said once, not at every try
             tell("can't reach", node=self.me, target=target, reason=str(error), again="later")
         if isinstance(error, AccessDenied | NodeRefused):
             self.refused(target, error)
@@ -288,11 +262,8 @@ class Transport:
         pause = min(FIRST_PAUSE * 2**route.failures, LONGEST_PAUSE) * self._chance.uniform(0.5, 1)
         route.not_before = asyncio.get_running_loop().time() + pause
         if self._role is Role.CLIENT:
-            del routes[target]  # its machine has its own waits
+            del lane[target]  # its machine has its own waits
             self.missed(target)
-
-    def _failures(self, target: NodeId) -> int:
-        return sum([routes[target].failures for routes in self._all if target in routes])
 
     # --- what connections tell --------------------------------------------------------------------
 
@@ -330,7 +301,7 @@ class Transport:
         if opened.role is Role.CLIENT:  # a node is answered where it speaks
             name = opened.name
             self._clients[name] = self._clients.get(name, 0) + 1
-            self._routes.setdefault(name, TargetRoute()).connection = connection
+            self.routes.general.setdefault(name, TargetRoute()).connection = connection
 
     def denied(self, connection: LoopConnection, error: SnowmeltError) -> float:
         """The other side may not come in; so long it waits until it is told."""
@@ -339,13 +310,13 @@ class Transport:
     def spoke(self, connection: LoopConnection, message: Any) -> None:
         """Whoever spoke last under a name is answered: two processes may claim the same."""
         if connection.inbound:
-            routes = self._parted.get(type(message), self._routes)
-            route = routes.get(connection.peer)
+            lane = self.routes.parted.get(type(message), self.routes.general)
+            route = lane.get(connection.peer)
             if route is None:
-                route = routes[connection.peer] = TargetRoute()
+                route = lane[connection.peer] = TargetRoute()
             if route.connection is not connection:
                 route.connection = connection
-                connection.slows = routes is self._routes
+                connection.slows = lane is self.routes.general
 
     def inquired(self, connection: LoopConnection, kind: Kind) -> bytes:
         """Who asks how this process is learns who its clients are."""
@@ -376,12 +347,12 @@ class Transport:
         for name in [connection.peer, *self._aliases(connection)]:
             if isinstance(late, AccessDenied | NodeRefused):  # it has not let us in after all
                 self.refused(name, late)
-            for routes in self._all:
-                route = routes.get(name)
+            for lane in self.routes.all:
+                route = lane.get(name)
                 if route is not None and route.connection is connection:
                     route.connection = None
                     if route.dial is None and not route.waiting:
-                        del routes[name]
+                        del lane[name]
                     self.lost(name)
         if connection.role is Role.CLIENT and connection.payer is not None:
             self._client_closed(connection.peer)
@@ -396,8 +367,7 @@ class Transport:
     def _aliases(self, connection: LoopConnection) -> list[NodeId]:
         if connection.inbound:
             return []
-        each = (one for routes in self._all for one in routes.items())
-        return list(dict.fromkeys(name for name, route in each if route.connection is connection))
+        return self.routes.names(connection)
 
 
 def ledger_of(limits: Limits) -> CostLedger:

@@ -456,6 +456,11 @@ def cut(connection: LoopConnection) -> None:
         transport.abort()
 
 
+def has_closed(connection: LoopConnection) -> bool:
+    """Whether nothing is said or heard on it any more."""
+    return connection._closed  # noqa: SLF001 - the same file's
+
+
 def has_ended(connection: LoopConnection) -> bool:
     """Whether its socket is gone, or going."""
     return connection._transport is None  # noqa: SLF001 - the same file's

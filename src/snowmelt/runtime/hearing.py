@@ -4,8 +4,8 @@ A node that hears each connection as its bytes come works for whoever sends most
 cut into frames as they come (`connection.py`), and a turn of the loop hears them by these rules:
 
 1. Timers come first: the loop sees to them before each turn.
-2. Then nodes are heard, each connection for one slice. What they say mostly belongs to what was
-   begun already, and is finished before more is begun.
+2. Then nodes are heard, each connection for one slice, for `NODES_SECONDS` in all. What they say
+   mostly belongs to what was begun already, and is finished before more is begun.
 3. Then clients, for `TURN_SECONDS` in all, a slice each. The account that has cost the least of the
    processor is next, and of its connections the one that has. So an account that asks for all it
    can get has no more than its part, and one that asks seldom hardly waits.
@@ -27,6 +27,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
+NODES_SECONDS: Final = 0.01
 TURN_SECONDS: Final = 0.003
 SLICE_SECONDS: Final = 0.001
 """A slice ends after so long, or after `connection.SLICE_FRAMES`."""
@@ -158,11 +159,14 @@ class Hearing:
         self._due = False
         now = perf_counter()
         try:
+            end = now + NODES_SECONDS
             for _ in range(len(self._nodes)):
                 line, _ = self._nodes.popitem(last=False)
                 if line.hear(now + SLICE_SECONDS):
                     self._nodes[line] = None
                 now = perf_counter()
+                if now >= end:
+                    break
             end = now + TURN_SECONDS
             while self._accounts and now < end and not self.behind():
                 now = self._hear_one(now)

@@ -27,7 +27,14 @@ from snowmelt.core.users import Right, User
 from snowmelt.protocols.calling import Call
 from snowmelt.runtime import near
 from snowmelt.runtime.arriving import Arriving
-from snowmelt.runtime.connection import LoopConnection, cut, has_ended, stream_of, tls_of
+from snowmelt.runtime.connection import (
+    LoopConnection,
+    cut,
+    has_closed,
+    has_ended,
+    stream_of,
+    tls_of,
+)
 from snowmelt.runtime.credentials import Credentials, channel_of, check_certificate
 from snowmelt.runtime.entrance import Entrance
 from snowmelt.runtime.frame_place import FramePlace
@@ -200,6 +207,8 @@ class Transport:
                 self._credentials.check_dial(address)
             async with asyncio.timeout(self.limits.dial_seconds):
                 connection = await self._connect(target, address)
+            if has_closed(connection):  # in the moment in which it was opened
+                raise connection.error or Unavailable(f"{target} ended the connection at once")
             if route.failures and route.failures == self.routes.failures(target):
                 tell("reached", node=self.me, target=target, after=route.failures)
             route.failures = 0

@@ -41,6 +41,11 @@ def test_status_shows_how_a_node_sees_the_cluster(cluster: LocalCluster) -> None
     assert shown.returncode == 0
     assert "n1 is current in view" in shown.stdout
     assert "coordinator" in shown.stdout
+    assert "n1: its records take " in shown.stdout
+    assert " GiB left" in shown.stdout
+    assert told["drained"] == ""
+    assert 0 < told["disk"]["bytes_used"] < told["disk"]["bytes_max"]
+    assert told["disk"]["bytes_free"] > 0
     by_environment = snowmelt("status", SNOWMELT_URL=cluster.nodes[1].url)
     assert "n2 is current in view" in by_environment.stdout
 

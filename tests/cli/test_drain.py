@@ -74,6 +74,7 @@ def test_a_node_that_can_t_be_spared_says_so_and_how_to_go_on(three: LocalCluste
         )
         assert "snowmelt drain n2 --undo" in ended.stderr
         assert cluster.drain("n2").drains
+        assert "n2 is being drained" in run("status", "--url", three.nodes[1].url).stdout
         late = run("drain", "n2", "--url", three.url, "--within", "0.2")
         assert (late.returncode, "n2 has 1 queue with 1 item still" in late.stderr) == (5, True)
         undone = run("drain", "n2", "--undo", "--url", three.url, "--json")
@@ -94,3 +95,5 @@ def test_the_node_that_decides_on_members_keeps_its_disk(three: LocalCluster) ->
     ended = run("drain", "n1", "--url", three.url)
     assert "n1 is empty: it keeps no queue, and it decides on the members" in ended.stdout
     assert json.loads(run("drain", "n1", "--json", "--url", three.url).stdout)["empty"] is True
+    assert "n1 is drained: it keeps no queue" in run("status", "--url", three.nodes[0].url).stdout
+    assert "drained: empty" in run("doctor", "--url", three.url, "--json").stdout

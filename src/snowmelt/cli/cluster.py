@@ -28,10 +28,17 @@ from snowmelt.cli.options import (
     check_timeout,
 )
 from snowmelt.cli.page import PAGE_PORT
-from snowmelt.cli.show import as_builtins, standing_table, status_table
+from snowmelt.cli.show import (
+    as_builtins,
+    process_lines,
+    process_object,
+    standing_table,
+    status_table,
+)
+from snowmelt.client.cluster import Cluster
 from snowmelt.client.connection.clients import Clients
-from snowmelt.core.errors import BadOption
-from snowmelt.runtime.statistics import Reloaded
+from snowmelt.core.errors import BadOption, SnowmeltError
+from snowmelt.runtime.statistics import NodeStatistics, Reloaded
 from snowmelt.wire.framing import Kind
 
 NOT_CURRENT = 4
@@ -106,19 +113,33 @@ def status(
     """Show how a node sees the cluster. Ends with 4 when that node is not current."""
     with ClusterOptions(url, token_file, timeout, user).open() as cluster:
         told = cluster.status(timeout=timeout)
-        process = cluster.statistics(timeout=timeout) if counts else None
+        process = _process_of(cluster, timeout, needed=counts)
     if as_json:
         object_ = as_builtins(told)
         if process is not None:
+            object_ |= process_object(process)
+        if process is not None and counts:
             object_["process"] = msgspec.to_builtins(process)
         print(json.dumps(object_))
     else:
         console = Console()
         console.print(status_table(told))
-        if process is not None:
+        for line in process_lines(process) if process is not None else ():
+            console.print(line, highlight=False)
+        if process is not None and counts:
             console.print_json(msgspec.json.encode(process).decode())
     if told.standing != "current":
         raise typer.Exit(NOT_CURRENT)
+
+
+def _process_of(cluster: Cluster, timeout: float, *, needed: bool) -> NodeStatistics | None:
+    """What the node's process says of itself; not every user may ask."""
+    try:
+        return cluster.statistics(timeout=timeout)
+    except SnowmeltError:
+        if needed:
+            raise
+        return None
 
 
 def reload(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER) -> None:

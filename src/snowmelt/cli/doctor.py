@@ -135,9 +135,13 @@ def _member(options: ClusterOptions, name: str, address: Address, epoch: int) ->
         )
     apart = process.clock - (began + took / 2)
     said = f"{told.standing}, version {process.version}, answers in {took * 1e3:.1f} ms"
+    said += f"; {process.fullness}" + (f"; drained: {process.drained}" if process.drained else "")
     if told.standing != "current" or told.view is None or told.view.epoch < epoch:
         text = "its view is older than others know: look at its log and its network"
         return CheckResult(about, Health.BAD, said, text)
+    if process.nearly_full:
+        text = "make room: puts are refused when it is full"
+        return CheckResult(about, Health.WARNING, said, text)
     if abs(apart) - took / 2 > APART:
         text = "keep its clock right: delays and schedules go by the leader's"
         return CheckResult(about, Health.WARNING, f"{said}; its clock is {apart:+.1f} s off", text)

@@ -5,6 +5,7 @@ from rich.table import Table
 from snowmelt.cli.tables import listing
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.membership import Status
+from snowmelt.runtime.statistics import NodeStatistics
 
 STYLES = {"current": "green", "cut off": "red", "outside": "yellow", "no answer": "red"}
 
@@ -30,6 +31,19 @@ def as_builtins(status: Status) -> dict[str, object]:
         "view": shown,
         "seconds_since_heard": silent,
     }
+
+
+def process_object(told: NodeStatistics) -> dict[str, object]:
+    """The same for a program."""
+    disk = {name: told.store.get(name, 0) for name in ("bytes_used", "bytes_max", "bytes_free")}
+    return {"drained": told.drained, "disk": disk}
+
+
+def process_lines(told: NodeStatistics) -> list[str]:
+    """What a person should know of a node's process."""
+    words = {"empty": "is drained: it keeps no queue", "draining": "is being drained"}
+    drained = [f"{told.node} {words[told.drained]}"] if told.drained in words else []
+    return [*drained, f"{told.node}: {told.fullness}"]
 
 
 def standing_table(rows: list[tuple[str, str, Status | None]]) -> Table:

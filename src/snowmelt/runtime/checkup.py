@@ -28,12 +28,12 @@ from snowmelt.core.users import SECRET_LENGTH_MIN
 from snowmelt.core.version import VERSION
 from snowmelt.runtime.accounts import node_account, read_accounts
 from snowmelt.runtime.credentials import Credentials, is_loopback, names_of
+from snowmelt.runtime.statistics import FREE_BYTES, sized
 from snowmelt.store.folder import OTHERS, OWNER_NAME, others_may_look
 
 DAY: Final = 86_400.0
 RENEW_DAYS: Final = 30
 """A certificate that ends sooner should be renewed."""
-FREE_BYTES: Final = 2 << 30
 FREE_SHARE: Final = 0.1
 """A disk with less of both is nearly full."""
 FLUSHES: Final = 20
@@ -174,7 +174,7 @@ def _holder(data: Path) -> str:
 def _disk(folder: Path) -> CheckResult:
     about, kind = f"disk of {folder}", _kind_of_disk(folder)
     whole = shutil.disk_usage(folder)
-    said = f"{_bytes(whole.free)} of {_bytes(whole.total)} are free" + (kind and f", {kind}")
+    said = f"{sized(whole.free)} of {sized(whole.total)} are free" + (kind and f", {kind}")
     if kind in FLEETING:
         text = "give --data a folder on a disk"
         return CheckResult(about, Health.BAD, f"{said}: nothing in it outlives a restart", text)
@@ -301,8 +301,8 @@ def shared_memory(folder: Path = Path("/dev/shm")) -> CheckResult:  # noqa: S108
         return CheckResult("shared memory", Health.UNKNOWN, f"there is no {folder}")
     if free < SHARED_BYTES:
         text = "give the container more: --shm-size of Docker; pools use sockets until then"
-        return CheckResult("shared memory", Health.WARNING, f"{_bytes(free)} are free", text)
-    return CheckResult("shared memory", Health.WELL, f"{_bytes(free)} are free")
+        return CheckResult("shared memory", Health.WARNING, f"{sized(free)} are free", text)
+    return CheckResult("shared memory", Health.WELL, f"{sized(free)} are free")
 
 
 def clock() -> CheckResult:
@@ -336,16 +336,3 @@ def listening(address: Address, credentials: Credentials) -> CheckResult:
             return CheckResult(about, Health.WARNING, str(error.strerror), text)
     where = "this machine alone" if is_loopback(address.host) else "others"
     return CheckResult(about, Health.WELL, f"it is free; {where} can reach it")
-
-
-def _bytes(count: float) -> str:
-    """A size as people say it.
-
-    >>> _bytes(3 << 30), _bytes(700)
-    ('3.0 GiB', '700.0 B')
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

@@ -105,6 +105,7 @@ class Server:
         self._stopping = asyncio.Event()
         self._departed = asyncio.Event()
         self._store: Store | None = None
+        self._queues: QueueNode | None = None
         self._driver: Driver | None = None
         self._transport: Transport | None = None
         self._etcd: EtcdClient | None = None
@@ -216,7 +217,7 @@ class Server:
         member = membership.MembershipNode(
             identity, config.settings, SystemRandom(), named, hands_over=True
         )
-        queues = QueueNode(config.id, SystemRandom(), on_disk=not etcd)
+        queues = self._queues = QueueNode(config.id, SystemRandom(), on_disk=not etcd)
         introducer = Introducer(config.id, SystemRandom())
         return [
             Family("membership", member, membership.HEARD),
@@ -385,6 +386,7 @@ class Server:
         assert self._transport is not None
         assert self._store is not None
         assert self._door is not None
+        assert self._queues is not None
         transport = self._transport
         return NodeStatistics(
             node=self.config.id,
@@ -406,6 +408,7 @@ class Server:
             longest_turn_event=self._driver.turns.longest_event,
             version=VERSION,
             clock=time(),
+            drained=self._queues.drained,
         )
 
 

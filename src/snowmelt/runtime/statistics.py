@@ -1,6 +1,13 @@
 """What a process tells about itself: frozen values, made when somebody asks."""
 
+from typing import Final
+
 import msgspec
+
+FREE_BYTES: Final = 2 << 30
+"""A disk that has less left is nearly full."""
+FULL_SHARE: Final = 0.9
+"""So is a node whose records take more of what they may."""
 
 
 class ConnectionStatistics(msgspec.Struct, frozen=True):
@@ -63,6 +70,36 @@ class NodeStatistics(msgspec.Struct, frozen=True):
     """Of Snowmelt."""
     clock: float = 0.0
     """Seconds since 1970, by the clock of its machine."""
+    drained: str = ""
+    """"draining" while what it has is moved off it, "empty" when that is done; else nothing."""
+
+    @property
+    def fullness(self) -> str:
+        """How full it is, in a sentence."""
+        used, most, free = (self.store.get(f"bytes_{one}", 0) for one in ("used", "max", "free"))
+        return (
+            f"its records take {sized(used)} of {sized(most)}, and its disk has {sized(free)} left"
+        )
+
+    @property
+    def nearly_full(self) -> bool:
+        """Whether puts are soon refused for want of room."""
+        used, most = self.store.get("bytes_used", 0), self.store.get("bytes_max", 0)
+        free = self.store.get("bytes_free", FREE_BYTES)
+        return used > FULL_SHARE * most or free < FREE_BYTES
+
+
+def sized(count: float) -> str:
+    """A size as people say it.
+
+    >>> sized(3 << 30), sized(700)
+    ('3.0 GiB', '700.0 B')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
 
 
 class Counts:

@@ -8,12 +8,12 @@ from cluster_bench import ClusterBench
 from three_bench import got, settled, three, without_steps
 
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import seconds
+from snowmelt.core.instant import SECOND, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persisted, PersistFailed
 from snowmelt.core.record import BULK, Write
-from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.calling import FIRST_WAIT, Declined
 from snowmelt.protocols.queue import copy, sending
 from snowmelt.protocols.queue import write_queue as writes
 from snowmelt.protocols.queue.calls import (
@@ -231,6 +231,21 @@ def test_a_follower_keeps_no_more_in_memory_than_so_much_of_what_finds_no_room(
     settled(bench)
 
 
+@pytest.mark.parametrize("copies", [2, 3])
+def test_with_all_disks_full_a_put_is_refused_before_its_client_asks_again(copies: int) -> None:
+    bench, master, mirrors = three(durable_copies=copies)
+    small(bench, master, *mirrors)
+    for name in (master, *mirrors):
+        bench.slots[NodeId(name)].disk.bodies = 0
+    for number in range(3):
+        operation = bench.asked(number)
+        bench.run(FIRST_WAIT / SECOND / 2)
+        assert isinstance(refused := bench.answers[operation], Declined)
+        assert refused.error == "DiskFull"
+        assert bench.home(bench.queue).master.partition("/")[0] == master, "nobody has more room"
+    settled(bench)
+
+
 @pytest.mark.parametrize("full", ["leader", "all"])
 def test_a_copy_that_finds_no_room_at_a_follower_keeps_no_bodies_on_a_full_leader(
     full: str, monkeypatch: pytest.MonkeyPatch
@@ -268,15 +283,15 @@ def test_what_waits_for_room_is_not_lost_though_no_disk_has_it(
     bench, master, (first, second) = three()
     without_steps(bench, second)
     assert isinstance(bench.told(master, 0), PutDone)
-    small(bench, master, first)
-    for name in (master, first):
-        bench.slots[NodeId(name)].disk.bodies = 1
+    small(bench, master)
+    bench.slots[NodeId(master)].disk.bodies = 1
+    bench.slots[NodeId(first)].held = True
     operation = bench.asked(1)
     bench.run(0.05)
     bench.drops.clear()  # the second is sent a copy, as of that put
     bench.run(0.5)
-    for name in (master, first):
-        bench.slots[NodeId(name)].disk.bodies = 2
+    bench.slots[NodeId(first)].held = False
+    bench.slots[NodeId(master)].disk.bodies = 9
     bench.run(2)
     assert isinstance(bench.answers[operation], PutDone)
     assert got(bench) == [b"item 0", b"item 1"]

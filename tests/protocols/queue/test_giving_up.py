@@ -156,9 +156,11 @@ def test_who_asks_again_is_not_told_that_it_is_refused_before_that_is_safe() -> 
     bench, master, (first, second) = three(durable_copies=3)
     small(bench, first)
     fill(bench, master, bench.queue)
+    seen = len(bench.messages("NoRoom"))
+    bench.drops.append(  # nothing is safe any more, once one has no room
+        lambda _s, target, _: target in (first, second) and len(bench.messages("NoRoom")) > seen
+    )
     operation = bench.asked(50)
-    bench.run(0.1)
-    bench.drops.append(lambda _s, target, _: target in (first, second))  # nothing is safe any more
     bench.run(2)
     bench._give(bench.slots[NodeId(master)], requested(bench, operation, 50))
     assert operation not in bench.answers

@@ -118,6 +118,24 @@ def test_what_one_put_brought_is_read_with_all_others() -> None:
     assert sum(part.count for part in leased.parts) == 1_201
 
 
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_a_follower_of_an_idle_queue_that_is_away_is_missed(replicas: int) -> None:
+    nodes = Nodes(replicas)
+    nodes.open(replicas=replicas)
+    nodes.put([b"x"] * 5, 1)
+    nodes.pass_time(2)
+    assert (nodes.status().short_of_copies, nodes.status().followers_behind) == (0, 0)
+    away = next(one for one in nodes.status().followers if one != "n1")
+    nodes.view(*[one for one in nodes.members if one != away])
+    nodes.pass_time(5)
+    assert away in nodes.status().followers
+    assert (nodes.status().short_of_copies, nodes.status().followers_behind) == (5, 1)
+    nodes.restart(away)
+    nodes.view(*nodes.members)
+    nodes.pass_time(5)
+    assert (nodes.status().short_of_copies, nodes.status().followers_behind) == (0, 0)
+
+
 def test_how_many_mirrors_are_behind_is_told() -> None:
     nodes = Nodes(3)
     nodes.open(replicas=3)

@@ -110,15 +110,23 @@ class Followers:
 
     @property
     def lacking(self) -> bool:
-        """Whether somebody has no copy that goes on by steps, or there are too few nodes."""
+        """Whether somebody has no copy that goes on by steps or is away, or there are too few."""
         few = 1 + len(self.all) < self.home.settings.replicas
-        return few or any(one.appended is None for one in self.all.values())
+        return few or any(
+            one.appended is None or self._is_away(name) for name, one in self.all.items()
+        )
 
     @property
     def behind(self) -> list[str]:
-        """Who has not the last step."""
+        """Who has not the last step, or is away: an idle queue has no step that tells of that."""
         step = self.copy.head.step
-        return [name for name, one in self.all.items() if one.appended != step]
+        return [
+            name for name, one in self.all.items() if one.appended != step or self._is_away(name)
+        ]
+
+    def _is_away(self, name: str) -> bool:
+        presence = self._outbox.presence
+        return presence is not None and name not in presence.keepers
 
     def viewed(self) -> None:
         """Some may have begun anew (rule 4)."""

@@ -257,10 +257,10 @@ class Log:
         """The last step that was made."""
         return self._copy.head.step
 
-    @property
-    def is_followed(self) -> bool:
-        """Whether a step may become safe without the own disk."""
-        return len(self._followers.all) > 0
+    def may_be_safe(self, short: set[str]) -> bool:
+        """Whether a step may become so where these disks have no room."""
+        copies = {self._home.master, *self._followers.all} - short
+        return len(copies) >= self._home.settings.copies_needed
 
     def instead_of_own(self, step: int) -> str:
         """Which of those that count has a step that found no room on this disk; nobody else."""

@@ -125,6 +125,11 @@ class QueueNode:
         self._settle()
         return self._outbox.taken()
 
+    @property
+    def drained(self) -> str:
+        """How far it is drained (`node_drain.py`)."""
+        return self._leaving.standing
+
     def check(self) -> None:
         for leader in self._terms.leaders.values():
             leader.check()
@@ -234,7 +239,7 @@ class QueueNode:
             leader = self._terms.leaders.get(queue)
             match flush:
                 case words.OwnStep() if leader is not None:
-                    leader.withdrawing.found(reason)
+                    leader.withdrawing.found(outbox.keeper, reason)
                     self._terms.touched[queue] = None
                 case words.SendWhenFlushed(target, words.Appended(term=term)):
                     outbox.send(target, words.NoRoom(queue, term, outbox.keeper, reason))
@@ -330,7 +335,7 @@ class QueueNode:
             case words.Fenced():
                 leader.followers.fenced(word.keeper, word.head)
             case words.NoRoom():
-                leader.withdrawing.found(word.reason)
+                leader.withdrawing.found(word.keeper, word.reason)
             case words.BodyStored():
                 leader.storing.stored(word)
             case words.Lacks():

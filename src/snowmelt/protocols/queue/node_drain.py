@@ -87,6 +87,11 @@ class NodeDrain:
         self._outbox.reply(operation, told)
 
     @property
+    def standing(self) -> str:
+        """How far that is, in a word; nothing for a node that is not drained."""
+        return ("empty" if self.is_empty else "draining") if self._drains else ""
+
+    @property
     def is_empty(self) -> bool:
         """Whether it is drained, and all of it is elsewhere."""
         needed = self._needs is None or self._needs.count

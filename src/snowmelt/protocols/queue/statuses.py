@@ -45,7 +45,7 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     blocks: Number
     """How many blocks of puts there are; each is a record (`queue/batches.py`)."""
     short_of_copies: Number
-    """Items on fewer nodes than they should be: all, while a follower lacks its copy."""
+    """Items on fewer nodes than they should be: all, while a follower lacks its copy or is away."""
     producers: Number
     assigned: Number = 0
     """How many items groups hold."""

@@ -1,7 +1,9 @@
 """Puts whose bodies find no room are taken back, so that a queue on a full disk can shrink.
 
 1. A step that found no room, on this disk or a follower's, has some time to become safe all the
-   same: on others, or as there is room again. With no follower it has none.
+   same: on others, or as there is room again. Once so many disks have none that it can't be safe
+   on the rest, it has no more: whoever put is refused before his client asks another node, for
+   then one refusal does not speak for all.
 2. If it is not safe by then, the next step takes back what came with bodies and is not safe. The
    items live no more, their numbers are free, the bodies are erased. So no disk needs room for
    these: what is written and erased in one write is not written (`write_queue.py`).
@@ -9,7 +11,8 @@
    such an item asks again.
 4. Until then, puts that come are refused.
 5. A step that is safe on others alone shows who has room: he is to lead (`controller.py`, rule 2).
-   While that is open puts are not answered: who puts asks again, and finds him.
+   While that is open puts are not answered: who puts asks again, and finds him. A step that
+   takes something back shows nothing.
 """
 
 from collections import OrderedDict
@@ -60,6 +63,8 @@ class Withdrawing:
         self._reason = ""
         self._step = 0
         """The one that is to become safe."""
+        self._short: set[str] = set()
+        """Whose disks have no room for it."""
         self.by: Instant | None = None
         """By when it is to; None while all is well."""
         self._refuses = False
@@ -77,12 +82,16 @@ class Withdrawing:
         tries = self.by is not None and self._log.spares_own and not self._refuses
         return tries or self._outbox.now < self._aside
 
-    def found(self, reason: str) -> None:
+    def found(self, keeper: str, reason: str) -> None:
         """A disk has no room for a step."""
         self._reason = reason
         if self.by is None or self._log.safe >= self._step:
             self._step, self._refuses = self._log.head, False
-            self.by = later(self._outbox.now, GRACE) if self._log.is_followed else self._outbox.now
+            self._short.clear()
+            self.by = later(self._outbox.now, GRACE)
+        self._short.add(keeper)
+        if not self._log.may_be_safe(self._short):
+            self.by = min(self.by, self._outbox.now)
         self._outbox.wake(self.by)
         if self._log.erases():  # that may make room
             self._state.changed[STATUS] = None
@@ -91,11 +100,15 @@ class Withdrawing:
         """Whether the step is safe, or its time is over (rule 2)."""
         assert self.by is not None
         if self._log.safe >= self._step:
-            self.by, self._refuses = None, False
-            self._step_aside()
+            self.by, taken_back = None, self._refuses
+            self._refuses = False
+            if not taken_back:
+                self._step_aside()
         elif self.by <= self._outbox.now:
             self._refuses = True
             self._take_back()
+        else:
+            self._outbox.wake(self.by)
 
     def _step_aside(self) -> None:
         # Rule 5.

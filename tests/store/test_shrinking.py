@@ -267,4 +267,4 @@ def test_killed_at_any_moment_what_was_acknowledged_is_there(tmp_path: Path) -> 
             of = int(record.key.rpartition(b"/")[2])
             assert record.value == b"%d" % of * (300 if record.key[:1] == b"a" else 9_000)
         first = last + 1
-    assert len(files) > 3, "it did not shrink meanwhile"
+    assert len(files) > 1, "it did not shrink meanwhile"

@@ -113,7 +113,7 @@ class Followers:
         """Whether somebody has no copy that goes on by steps or is away, or there are too few."""
         few = 1 + len(self.all) < self.home.settings.replicas
         return few or any(
-            one.appended is None or self._is_away(name) for name, one in self.all.items()
+            one.appended is None or _is_away(self._outbox, name) for name, one in self.all.items()
         )
 
     @property
@@ -121,12 +121,10 @@ class Followers:
         """Who has not the last step, or is away: an idle queue has no step that tells of that."""
         step = self.copy.head.step
         return [
-            name for name, one in self.all.items() if one.appended != step or self._is_away(name)
+            name
+            for name, one in self.all.items()
+            if one.appended != step or _is_away(self._outbox, name)
         ]
-
-    def _is_away(self, name: str) -> bool:
-        presence = self._outbox.presence
-        return presence is not None and name not in presence.keepers
 
     def viewed(self) -> None:
         """Some may have begun anew (rule 4)."""
@@ -391,3 +389,7 @@ def copied(some: Iterable[FollowerProgress]) -> int:
 
 def _share(follower: FollowerProgress) -> int:
     return 0 if follower.sending is None else follower.sending.share
+
+
+def _is_away(outbox: Outbox, keeper: str) -> bool:
+    return outbox.presence is not None and keeper not in outbox.presence.keepers

@@ -11,6 +11,7 @@ import pytest
 
 import snowmelt.aio
 from runtime.network import Serving, Stranger, serving, until
+from runtime.test_joining import members
 from runtime.test_tls import TOKEN as TLS_TOKEN
 from runtime.test_tls import Papers, url
 from snowmelt.core.instant import seconds
@@ -251,6 +252,39 @@ async def test_what_one_asks_and_is_not_answered_leaves_room_for_others(tmp_path
             honest.say(Call(at, Echo(b"there?")))
         for at in range(300):
             assert await honest.answer() == Answer(at, Echoed(b"there?"))
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+async def test_what_is_looked_at_is_put_together_when_its_reader_has_room(
+    tmp_path: Path, nodes: int
+) -> None:
+    async with AsyncExitStack() as stack:
+        node = other = await stack.enter_async_context(serving(tmp_path))
+        if nodes == 2:
+            other = await stack.enter_async_context(serving(tmp_path, "n2", join=(node.address,)))
+            await until(lambda: members(node) == members(other) == ["n1", "n2"])
+        cluster = await stack.enter_async_context(
+            snowmelt.aio.connect(f"snowmelt://{node.address}")
+        )
+        queue = cluster.fifo("q", replicas=nodes)
+        for _ in range(8):
+            await queue.put(bytes(MEGABYTE))
+        leader = node if (await queue.stats()).leader == "n1" else other
+        looks = await greeted(stack, leader, "c-looks")
+        await looks.is_served()
+        (line,) = (one for one in leader.server._transport.connections() if "looks" in one.peer)
+        looks._writer.transport.pause_reading()
+        looks.say(*(Call(at, calls.Peek("q", 100, 8 * MEGABYTE, 0)) for at in range(40)))
+        await until(lambda: line.unsent > MEGABYTE)
+        await asyncio.sleep(1.0)
+        assert len(line._machine.later) <= 8, "each of them has 8 MB"
+        began = monotonic()
+        await queue.put(b"still served")
+        assert monotonic() - began < 1
+        looks._writer.transport.resume_reading()
+        for _ in range(40):
+            answer = await looks.answer()
+            assert sum(len(one.blob) for one in answer.body.parts) == 8 * MEGABYTE
 
 
 async def test_who_asks_all_the_time_how_a_node_is_has_the_same_answer(tmp_path: Path) -> None:

@@ -153,10 +153,15 @@ class Persist(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Load(msgspec.Struct, frozen=True, tag=True):
-    """Asks for what is under these keys."""
+    """Asks for what is under these keys.
+
+    What is read for a `client` comes when that one has room for its answer: a thousand answers that
+    wait for one who does not read would all be in memory. It may ask for no key, only for that.
+    """
 
     ticket: int
     keys: tuple[bytes, ...]
+    client: NodeId | None = None
 
 
 class Scan(msgspec.Struct, frozen=True, tag=True):

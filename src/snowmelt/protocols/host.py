@@ -229,10 +229,10 @@ class Host:
         match effect:
             case Send(target, message) if target == self.me:
                 inside.extend(self._delivered(self.me, message, effects))
-            case Load(ticket, keys):
+            case Load(ticket, keys, client):
                 prefix = self._prefixes[index]
                 shared_keys = tuple(shared_key(prefix, key) for key in keys)
-                effects.append(Load(self._shared_ticket(index, ticket), shared_keys))
+                effects.append(Load(self._shared_ticket(index, ticket), shared_keys, client))
             case Scan(ticket, start, stop, bytes_max):
                 first, end = shared_range(self._prefixes[index], start, stop)
                 effects.append(Scan(self._shared_ticket(index, ticket), first, end, bytes_max))

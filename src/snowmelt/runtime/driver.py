@@ -35,14 +35,12 @@ from snowmelt.core.node import (
     Expired,
     Halt,
     Load,
-    Loaded,
     Node,
     Persist,
     PersistFailed,
     Received,
     Scan,
 )
-from snowmelt.protocols.calling import Call
 from snowmelt.runtime.clock import seconds_until, steady_now, wall_now
 from snowmelt.runtime.running import NodeRunner, Watcher, loaded, persisted
 from snowmelt.runtime.turns import Turns
@@ -84,9 +82,6 @@ class Driver(NodeRunner):
         """Does a piece of work; what is sent meanwhile may leave together at its end."""
         self.has_room: Callable[[NodeId], bool] = lambda _: True
         """Whether a client reads what it is answered; `resumed` is to say when it does again."""
-        self._event: Event[Any] | None = None
-        self._readers: dict[int, NodeId] = {}
-        """By ticket, for whose call it is read."""
         self._held: dict[NodeId, deque[Load | Scan]] = {}
         """What is read for clients once they have room."""
 
@@ -126,10 +121,7 @@ class Driver(NodeRunner):
             while True:
                 if self.stopped:
                     return
-                self._event = event
                 self._step(event, steady_now())
-                if type(event) is Loaded:
-                    self._readers.pop(event.ticket, None)
                 if not self._waiting:
                     return
                 if perf_counter() > end:
@@ -186,9 +178,6 @@ class Driver(NodeRunner):
 
     def _load(self, effect: Load | Scan) -> None:
         assert self._commit is not None, "this node was given no disk"
-        reader = self._reader()
-        if reader is not None:
-            self._readers[effect.ticket] = reader
         if self._persisting:  # rule 5: it sees what was asked before it
             self._fences.append(effect)
             self._commit.submit(FENCE, ())
@@ -196,18 +185,8 @@ class Driver(NodeRunner):
         else:
             self._read(effect)
 
-    def _reader(self) -> NodeId | None:
-        """Whose call the event is about that is handled now, if it is a client's."""
-        match self._event:
-            case Received(source, Call()):
-                return source
-            case Loaded(ticket):
-                return self._readers.get(ticket)
-            case _:
-                return None
-
     def _read(self, effect: Load | Scan) -> None:
-        reader = self._readers.get(effect.ticket)
+        reader = effect.client if type(effect) is Load else None
         if reader is not None and (reader in self._held or not self.has_room(reader)):
             self._held.setdefault(reader, deque()).append(effect)
         else:

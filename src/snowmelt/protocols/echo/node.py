@@ -128,7 +128,7 @@ class EchoNode:
     def _load(self, operation: OperationId, request: Recall | Remember) -> Load:
         self._ticket += 1
         self._reading[self._ticket] = operation, request
-        return Load(self._ticket, (_bulk(request.name),))
+        return Load(self._ticket, (_bulk(request.name),), operation.client)
 
     def _loaded(self, ticket: int, found: Found) -> list[Effect[Answered]]:
         operation, request = self._reading.pop(ticket)

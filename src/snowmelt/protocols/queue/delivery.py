@@ -5,6 +5,8 @@
 3. What can't be read here is asked of all followers. Only what each of them lacks is lost.
 4. By keys a lease is told by positions, as one part where it can be (`gathering.py`); else in its
    order, so that what fits no answer is the least urgent.
+5. What is only shown and is large is put together when who asked has room for it: a look takes
+   nothing from the queue, so anybody may ask for the same again and again.
 """
 
 from functools import partial
@@ -54,6 +56,8 @@ from snowmelt.protocols.queue.words import (
 from snowmelt.protocols.queue.write_queue import WriteQueue
 
 FETCHED_AT_ONCE: Final = 16
+SHOWN_BYTES: Final = 256 << 10
+"""More than that waits for room (rule 5)."""
 
 
 class DeliveryBuilder:
@@ -193,7 +197,7 @@ class DeliveryBuilder:
                 self._state.lose(one)
             self._show(owed, tuple(without(list(positions), gone)), read)
             return
-        if absent:
+        if absent or (size > SHOWN_BYTES and not read and type(owed) is Show):  # rule 5
             read |= {batch.start + batch.shift: segment for segment, (batch, _, _) in found}
             self._outbox.inside.append(ReadBodies(queue, tuple(absent), owed, read))
             return

@@ -402,8 +402,7 @@ class Leader:
         due = self.log.due(self._outbox.limits.told)
         for owed in due:
             self.delivery.pay(owed)
-        rests = due and len(due) >= self._outbox.limits.told
-        if rests or (self._later and not self.state.changed):
+        if self.log.rests or (self._later and not self.state.changed):
             self._outbox.wake(self._outbox.now)
         if self.in_sync.varies:
             self.log.look()

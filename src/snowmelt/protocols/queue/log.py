@@ -41,11 +41,14 @@ from snowmelt.protocols.queue.words import (
     OwnStep,
     Placed,
     ReplyTo,
+    Show,
 )
 from snowmelt.protocols.queue.write_queue import WriteQueue
 
 STEP_BYTES: Final = 4 << 20
 """Of the bodies of several puts in one step: it must fit a frame, with the largest put there is."""
+SHOW_COST: Final = 64
+"""What is shown may be megabytes: it counts as so much of what is told in one turn."""
 BOUND_AHEAD: Final = 1 << 16
 """So far above the last position the bound is set (rule 5)."""
 
@@ -74,6 +77,8 @@ class Log:
         self._state = state
         self._followers = followers
         self._in_sync = in_sync
+        self.rests = False
+        """Whether more may be told than was told last."""
         self.lingers = home.settings.linger
         """How late a flush may be (rule 5)."""
         self._bounded = self.begun
@@ -217,6 +222,7 @@ class Log:
 
     def due(self, most: int) -> list[Owed]:
         """What may be told now (rules 2 and 3): of thousands so many, and then it rests."""
+        self.rests = False
         owes = self._owed or self._questions or self._confirms
         if not owes and self.safe >= self.begun:
             return []
@@ -238,12 +244,17 @@ class Log:
             room -= len(owed)
             if room < 0:
                 del owed[:room]
+                self.rests = True
                 return due
             self._owed.popleft()
         while self._questions and self._questions[0][0] <= self.safe:
             if self._questions[0][1] > self.confirmed:
                 break
+            if room <= 0:
+                self.rests = True
+                break
             step, _, question = self._questions.popleft()
+            room -= SHOW_COST if type(question) is Show else 1
             due += self._counted([question], step, own) if followers.all else [question]
         for some in (self._questions, confirms):
             if some and some[-1][1] > followers.asked == self.confirmed:

@@ -208,7 +208,7 @@ class Transfer:
         self._tickets += 1
         self._reading[self._tickets] = reading
         keys = tuple([body_key(reading.queue, batch.key) for batch in reading.batches])
-        self._outbox.effect(Load(self._tickets, keys))
+        self._outbox.effect(Load(self._tickets, keys, _client_of(reading.purpose)))
 
     # --- they were read ---------------------------------------------------------------------------
 
@@ -371,3 +371,14 @@ def _unstored(found: Found, batch: StoredBatch) -> Segment | None:
         return unstored(found.value, batch.stop + batch.shift)
     except ValueError:
         return None
+
+
+def _client_of(purpose: Purpose) -> NodeId | None:
+    """Whose call is answered with what is read."""
+    match purpose:
+        case words.ReadBodies(owed=owed):
+            return owed.operation.client
+        case ForClient(operation):
+            return operation.client
+        case _:
+            return None

@@ -144,6 +144,28 @@ def test_a_tree_that_changes_under_thousands_of_names_holds_nobody_up():
     assert {way.arrow.parent for way in arrows._ways.values()} == {other}
 
 
+def test_names_beyond_some_cost_no_more_of_a_beat():
+    """Who makes 10,000 batons and leaves them took all of a processor for a minute."""
+    me, now = NodeId("n1"), Instant(10**9)
+    took = []
+    for count in (200, 3_000):
+        node = BatonNode(me, BatonSettings(), Random(1))
+        view = View(1, 1, me, (Member(me, Address("127.0.0.1", 1), 1, 1),))
+        for fact in (Current(Instant(10**15)), view, Branch(None, ())):
+            node.handle(Announced(fact), now)
+        for ticket in range(1, count + 1):
+            call = Acquire(f"name{ticket}", ticket, Duration(0))
+            node.handle(Requested(OperationId(NodeId("c-many"), ticket), call), now)
+        lines = 0
+        for part in range(PARTS):
+            at = later(now, Duration(BatonSettings().beat * (1 + part / PARTS)))
+            looked = lines_of(lambda node=node, at=at: node.handle(Expired(BatonAlarm.BEAT), at))
+            lines = max(lines, looked) if part else 0  # the first one lists them
+        took.append(lines)
+    few, many = took
+    assert many < 2 * few
+
+
 def test_lives_are_as_good_where_arrows_follow_late(monkeypatch):
     monkeypatch.setattr("snowmelt.protocols.baton.arrows.AT_ONCE", -1)
     for seed in range(4):

@@ -89,6 +89,19 @@ class ItemSource:
             self._free.set()
         return self._free.wait(timeout)
 
+    def take(self, most: int, timeout: float) -> list[Item]:
+        """Up to so many, all of one get, for a program that counts itself what it has in hand.
+
+        None when none came in the time, or nobody is given anything any more.
+        """
+        self._origin.check("this worker", "make one in this process")
+        with self._turn:
+            if self._rests:
+                return []
+            if self._urgent_check is not None:
+                self._urgent_check.before_get(timeout)
+            return list(self._leased(most, timeout))
+
     def settled(self, item: Item) -> bool:
         """Whether somebody has said what becomes of it."""
         delivered, where = item.held
@@ -136,12 +149,18 @@ class ItemSource:
         most = self._pace.next(asked, self._renewals.settled)
         if self._urgent_check is not None:
             self._urgent_check.before_get(timeout)
-        delivered = run(self.port, self._renewals.get(most, BYTES_MAX, timeout))
-        if delivered is None:
+        items = self._leased(most, timeout)
+        if not items:
             return ()
-        self._renewer.see()
         now = steady_now()
         self._pace.came(asked, now, self._renewals.settled)
         if self._urgent_check is not None:
             self._urgent_check.got(now)
+        return items
+
+    def _leased(self, most: int, timeout: float) -> Iterable[Item]:
+        delivered = run(self.port, self._renewals.get(most, BYTES_MAX, timeout))
+        if delivered is None:
+            return ()
+        self._renewer.see()
         return items_under(self._gathering, delivered)

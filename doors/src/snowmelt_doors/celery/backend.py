@@ -1,0 +1,236 @@
+"""A result backend of Celery: states, results, groups and chords, on a cluster.
+
+1. States and results are values by key (`results.py`). `SUCCESS` is final: a task that runs once
+   more does not overwrite it. They last for `result_expires`; `forget` removes them.
+2. Who waits in `get` is woken when a result is stored, by a topic. What it may have missed is
+   looked at again after five seconds.
+3. A chord's parts are counted by their task ids, in one order that all workers see. So a part that
+   ran twice counts once, and exactly one finds that it was the last.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+from celery.backends.asynchronous import AsyncBackendMixin, BaseResultConsumer
+from celery.backends.base import BaseKeyValueStoreBackend
+from kombu.utils.encoding import bytes_to_str, ensure_bytes
+
+import snowmelt
+from celery import states
+from snowmelt_doors.celery.listening import PASSING, POLL_SECONDS
+from snowmelt_doors.celery.results import Results
+
+TIMEOUT: Final = 10.0
+NAME: Final = "celery.results"
+LOOK_SECONDS: Final = 5.0
+_PAUSE: Final = 0.2
+_LOG: Final = logging.getLogger(__name__)
+
+
+class ResultConsumer(BaseResultConsumer):
+    """Hears which results were stored, and has those look who wait for them."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._awaited: set[str] = set()
+        self._came: set[str] = set()
+        self._change = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._looked = 0.0
+        self._over = False
+
+    def on_after_fork(self) -> None:
+        self._begin_anew()
+
+    def start(self, initial_task_id: str, **options: Any) -> None:
+        self.consume_from(initial_task_id)
+
+    def stop(self) -> None:
+        self._over = True
+
+    def on_wait_for_pending(self, result: Any, **options: Any) -> None:
+        """What is there already needs no waiting."""
+        nodes = getattr(result, "results", None)
+        self._look([one.id for one in ([result] if nodes is None else nodes)])
+
+    def consume_from(self, task_id: str) -> None:
+        """Somebody waits for this task."""
+        with self._change:
+            self._awaited.add(task_id)
+            self._came.add(task_id)  # it may be stored already
+            if self._thread is None:
+                heard = self.backend.results.subscribe(POLL_SECONDS)
+                self._thread = threading.Thread(
+                    target=self._hear, args=(heard,), name="snowmelt-results", daemon=True
+                )
+                self._thread.start()
+            self._change.notify_all()
+
+    def cancel_for(self, task_id: str) -> None:
+        """Nobody waits for it any more; a destructor may say so, so it takes no lock."""
+        self._awaited.discard(task_id)
+
+    def drain_events(self, timeout: float | None = None) -> None:
+        """Looks at what came, waiting for it."""
+        with self._change:
+            if not self._came:
+                self._change.wait(timeout)
+            came, self._came = self._came, set()
+        if not came and time.monotonic() > self._looked + LOOK_SECONDS:
+            came = set(self._awaited)
+        self._look(came)
+        with self._change:
+            self._change.notify_all()  # others wait for the same
+
+    def on_state_change(self, meta: Any, message: Any) -> None:
+        super().on_state_change(meta, message)
+        if meta["status"] in states.READY_STATES:
+            self.cancel_for(meta["task_id"])
+
+    def _look(self, task_ids: Iterable[str]) -> None:
+        self._looked = time.monotonic()
+        asked = list(task_ids)
+        if not asked:
+            return
+        try:
+            found = self.backend.metas(asked)
+        except PASSING as error:
+            _LOG.warning("results are looked at again: %s", error)
+            time.sleep(_PAUSE)
+            with self._change:
+                self._came.update(asked)
+            return
+        for meta in found:
+            self.on_state_change(meta, None)
+
+    # --- in a thread ------------------------------------------------------------------------------
+
+    def _hear(self, heard: Any) -> None:
+        missed = heard.missed
+        while not self._over:
+            try:
+                for message in heard:
+                    self._told(message.body)
+                    if heard.missed != missed:
+                        missed = heard.missed
+                        self._all()
+            except snowmelt.Closed:
+                return
+            except PASSING:
+                time.sleep(_PAUSE)
+
+    def _told(self, key: bytes) -> None:
+        task_id = self.backend.task_of(key)
+        with self._change:
+            if task_id in self._awaited:
+                self._came.add(task_id)
+                self._change.notify_all()
+
+    def _all(self) -> None:
+        with self._change:
+            self._came.update(self._awaited)
+            self._change.notify_all()
+
+
+class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
+    """`result_backend = "snowmelt://HOST:PORT"`; Celery finds it by its entry point.
+
+    Options are `result_backend_transport_options`: `token`, `user`, `timeout`, and `name`, with
+    which the names of its queues begin.
+    """
+
+    ResultConsumer = ResultConsumer
+    supports_native_join = True
+    supports_autoexpire = True
+    implements_incr = True
+    persistent = True
+
+    def __init__(self, app: Any, url: str | None = None, **options: Any) -> None:
+        super().__init__(app=app, url=url, **options)
+        self._options = dict(app.conf.get("result_backend_transport_options") or {})
+        self._results: Results | None = None
+        self._opening = threading.Lock()
+        self._part = threading.local()
+        self.result_consumer = self.ResultConsumer(
+            self, self.app, self.accept, self._pending_results, self._pending_messages
+        )
+
+    @property
+    def results(self) -> Results:
+        """What it stores, over a connection that is made with the first call."""
+        with self._opening:
+            if self._results is None:
+                token, user = self._options.get("token"), self._options.get("user")
+                cluster = snowmelt.connect(self.url, token=token, user=user)
+                expires = None if not self.expires else float(self.expires)
+                timeout = float(self._options.get("timeout", TIMEOUT))
+                name = self._options.get("name", NAME)
+                self._results = Results(cluster, name, expires, timeout)
+            return self._results
+
+    def as_uri(self, include_password: bool = False) -> str:
+        return str(self.url)
+
+    def get(self, key: Any) -> bytes | None:
+        return self.results.get([ensure_bytes(key)])[0]
+
+    def mget(self, keys: Iterable[Any]) -> list[bytes | None]:
+        return self.results.get([ensure_bytes(key) for key in keys])
+
+    def set(self, key: Any, value: Any) -> None:
+        self._set_with_state(key, value, None)
+
+    def _set_with_state(self, key: Any, value: Any, state: str | None) -> None:
+        one = ensure_bytes(key)
+        self.results.put(one, ensure_bytes(value), final=state == states.SUCCESS)
+        if state in states.READY_STATES:
+            try:
+                self.results.tell(one)
+            except PASSING as error:  # it is stored; who waits looks again
+                _LOG.warning("a result was stored, and not told at once: %s", error)
+
+    def delete(self, key: Any) -> None:
+        self.results.delete(ensure_bytes(key))
+
+    def incr(self, key: Any) -> int:
+        """The how manieth part of a chord this is: of those that were counted, by their ids."""
+        return self.results.join(ensure_bytes(key), ensure_bytes(self._part.task_id))
+
+    def on_chord_part_return(self, request: Any, state: Any, result: Any, **options: Any) -> None:
+        self._part.task_id = request.id
+        super().on_chord_part_return(request, state, result, **options)
+
+    def _store_result(
+        self,
+        task_id: str,
+        result: Any,
+        state: str,
+        traceback: Any = None,
+        request: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Without a look at what is there, since `SUCCESS` is final in itself."""
+        meta = self._get_result_meta(
+            result=result, state=state, traceback=traceback, request=request
+        )
+        meta["task_id"] = bytes_to_str(task_id)
+        self._set_with_state(self.get_key_for_task(task_id), self.encode(meta), state)
+        return result
+
+    def metas(self, task_ids: Iterable[str]) -> list[Any]:
+        """What is known of those tasks of which something is."""
+        found = self.mget([self.get_key_for_task(one) for one in task_ids])
+        return [self.decode_result(one) for one in found if one]
+
+    def task_of(self, key: bytes) -> str:
+        return str(self._strip_prefix(key))
+
+    def cleanup(self) -> None:
+        """Removes what is expired, as stores do now and then."""
+        self.results.clean()

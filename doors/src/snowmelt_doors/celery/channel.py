@@ -1,0 +1,379 @@
+"""A channel of kombu: declares, publishes, consumes and acknowledges."""
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+from amqp.protocol import queue_declare_ok_t
+from kombu.exceptions import ChannelError, OperationalError
+from kombu.transport import virtual
+from kombu.transport.base import to_rabbitmq_queue_arguments
+from kombu.utils.uuid import uuid
+
+import snowmelt
+from snowmelt_doors.celery.consuming import UNLIMITED, Consumer, QueueReader, delivery_of
+from snowmelt_doors.celery.exchanges import Exchanges, missing
+from snowmelt_doors.celery.inbox import Delivery, Inbox
+from snowmelt_doors.celery.listening import PASSING, Listeners
+from snowmelt_doors.celery.messages import StoredMessage, TopicMessage, packed, stored
+from snowmelt_doors.celery.naming import topic_of
+from snowmelt_doors.celery.queues import StoredQueues
+
+_EXPIRES: Final = "x-expires"
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Channel(virtual.Channel):
+    """What kombu asks for goes to the cluster; what is leased here is this channel's."""
+
+    supports_fanout = True
+
+    def __init__(self, connection: Any, **options: Any) -> None:
+        self.closed = False
+        super().__init__(connection, **options)
+        self.inbox: Inbox = connection.inbox
+        self._exchanges: Exchanges = connection.exchanges
+        self._listeners: Listeners = connection.listeners
+        self._queues: StoredQueues = connection.queues
+        self._cluster: snowmelt.Cluster = connection.cluster
+        self._next_tag = connection.next_tag
+        self._pid = os.getpid()
+        self._prefetch = 0
+        self._held: dict[int, Any] = {}
+        """What is leased and not settled, by its tag; also what nobody has heard of yet."""
+        self._change = threading.Condition()
+        self._sources: dict[str, Any] = {}
+        self._by_tag: dict[str, Consumer] = {}
+        self._passing: dict[str, bool] = {}
+        """Queues that end with the program, as far as they were declared here; whether they
+        have an expiry."""
+
+    # --- exchanges and queues ---------------------------------------------------------------------
+
+    def prepare_queue_arguments(self, arguments: Any, **options: Any) -> Any:
+        return to_rabbitmq_queue_arguments(arguments, **options)
+
+    def exchange_declare(
+        self,
+        exchange: str | None = None,
+        type: str = "direct",
+        durable: bool = False,
+        auto_delete: bool = False,
+        arguments: Any = None,
+        nowait: bool = False,
+        passive: bool = False,
+    ) -> None:
+        """Makes an exchange, or, with `passive`, asks whether it is there."""
+        kind = type or "direct"
+        name = exchange or f"amq.{kind}"
+        if not passive:
+            self._exchanges.declare(name, kind, durable)
+        elif self._exchanges.find(name) is None:
+            raise missing(name)
+
+    def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:
+        found = self._exchanges.find(exchange)
+        if found is not None and not (if_unused and found.bindings):
+            self._exchanges.delete(exchange)
+
+    def queue_declare(
+        self,
+        queue: str | None = None,
+        passive: bool = False,
+        durable: bool = False,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        arguments: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Makes a queue; says how many messages are ready in it."""
+        name = queue or f"amq.gen-{uuid()}"
+        listening = self._listeners.find(name)
+        if listening is not None:
+            return queue_declare_ok_t(name, len(listening), int(listening.consumer is not None))
+        if passive:
+            try:
+                return queue_declare_ok_t(name, self._queues.size(name, made=False), 0)
+            except snowmelt.NoSuchQueue:
+                told = f"NOT_FOUND - no queue {name!r}"
+                raise ChannelError(told, (50, 10), "Channel.queue_declare", "404") from None
+        if not durable and (auto_delete or exclusive):
+            self._passing[name] = exclusive or (arguments or {}).get(_EXPIRES) is not None
+            return queue_declare_ok_t(name, 0, 0)  # rule 12: its bindings say what it is
+        self._passing.pop(name, None)
+        return queue_declare_ok_t(name, self._queues.size(name), 0)
+
+    def queue_bind(
+        self,
+        queue: str,
+        exchange: str | None = None,
+        routing_key: str = "",
+        arguments: Any = None,
+        **options: Any,
+    ) -> None:
+        """Messages of the exchange with this key go to the queue from now on."""
+        name = exchange or "amq.direct"
+        found = self._exchanges.find(name)
+        if found is None:
+            raise missing(name)
+        key, ends = routing_key or "", self._passing.get(queue)
+        if ends is not None and (ends or found.type != "direct"):
+            self._exchanges.hear(name)
+            self._listeners.bind(queue, self, name, found.type, key)
+        else:
+            self._queues.take(queue)
+            self._exchanges.bind(name, queue, key)
+
+    def queue_unbind(
+        self,
+        queue: str,
+        exchange: str | None = None,
+        routing_key: str = "",
+        arguments: Any = None,
+        **options: Any,
+    ) -> None:
+        name, key = exchange or "amq.direct", routing_key or ""
+        listening = self._listeners.find(queue)
+        if listening is not None:
+            there = listening.bindings
+            listening.bindings = [one for one in there if (one[0], one[2]) != (name, key)]
+        else:
+            self._exchanges.unbind(queue, name, key)
+
+    def list_bindings(self) -> Iterator[tuple[str, str, str]]:
+        """Each queue, its exchange, and the key."""
+        for name, there in self._exchanges.all().items():
+            for one in there.bindings:
+                yield one.queue, name, one.key
+
+    def queue_delete(
+        self, queue: str, if_unused: bool = False, if_empty: bool = False, **options: Any
+    ) -> None:
+        """Removes a queue, with what is in it and its bindings."""
+        self._passing.pop(queue, None)
+        if self._listeners.find(queue) is not None:
+            self._listeners.drop(queue)
+        elif self._queues.delete(queue, if_empty=if_empty):
+            self._exchanges.unbind(queue)
+
+    def queue_purge(self, queue: str, **options: Any) -> int:
+        listening = self._listeners.find(queue)
+        return self._queues.purge(queue) if listening is None else listening.clear()
+
+    def _size(self, queue: str) -> int:
+        listening = self._listeners.find(queue)
+        return self._queues.size(queue) if listening is None else len(listening)
+
+    # --- publishing -------------------------------------------------------------------------------
+
+    def basic_publish(
+        self, message: dict[str, Any], exchange: str, routing_key: str, **options: Any
+    ) -> None:
+        """Returns when each queue has it that it goes to (rule 3)."""
+        message["properties"].setdefault("delivery_info", {}).update(
+            exchange=exchange, routing_key=routing_key
+        )
+        kept = stored(message)
+        try:
+            if exchange:
+                self._route(kept, exchange, routing_key or "")
+            else:
+                self._queues.put(routing_key, kept)
+        except snowmelt.OutcomeUnknown as error:
+            raise OperationalError(f"the message may be in the queue, or not: {error}") from error
+
+    def _route(self, message: StoredMessage, exchange: str, routing_key: str) -> None:
+        found, queues = self._exchanges.route(exchange, routing_key)
+        for queue in queues:
+            self._queues.put(queue, message)
+        if found.on_topic:
+            body = packed(TopicMessage(routing_key, message))
+            self._cluster.multicast(topic_of(exchange)).publish(body)
+
+    # --- consuming --------------------------------------------------------------------------------
+
+    def basic_consume(
+        self, queue: str, no_ack: bool, callback: Any, consumer_tag: str, **options: Any
+    ) -> None:
+        """Has the callback hear of each message of the queue."""
+        consumer = Consumer(self, consumer_tag, queue, bool(no_ack), callback)
+        self._by_tag[consumer_tag] = consumer
+        self._consumers.add(consumer_tag)
+        listening = self._listeners.find(queue)
+        if listening is not None:
+            self._listeners.consume(listening, consumer)
+        else:
+            QueueReader(consumer, self._source(queue))
+
+    def basic_cancel(self, consumer_tag: str) -> None:
+        """Nothing more comes for this consumer; what it heard of stays leased (rule 9)."""
+        consumer = self._by_tag.pop(consumer_tag, None)
+        self._consumers.discard(consumer_tag)
+        if consumer is None:
+            return
+        consumer.over = True
+        self._wake()
+        self._listeners.cancel(consumer)
+        with self._change:
+            unheard = [one.tag for one in self.inbox.remove(lambda one: one.consumer is consumer)]
+            items = [self._held.pop(tag) for tag in unheard if tag in self._held]
+        for item in items:
+            with suppress(snowmelt.SnowmeltError):  # then when the channel is closed
+                item.release()
+
+    def basic_get(self, queue: str, no_ack: bool = False, **options: Any) -> Any:
+        """The next message; None when there is none."""
+        listening = self._listeners.find(queue)
+        if listening is not None:
+            message = listening.pop()
+            one = None if message is None else Delivery(None, message, self._next_tag())
+        else:
+            one = self._got(queue, no_ack)
+        return None if one is None else self._message(one)
+
+    def _got(self, queue: str, no_ack: bool) -> Delivery | None:
+        while items := self._source(queue).take(1, 0.0):
+            tag, item = self._next_tag(), items[0]
+            one = delivery_of(None, item, tag)
+            if one is None:
+                continue
+            if no_ack:
+                self._ack(item)
+            else:
+                self._held[tag] = item
+            return one
+        return None
+
+    def basic_qos(
+        self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
+    ) -> None:
+        """No more messages than this are leased at a time; 0 is no limit (rule 10)."""
+        self._prefetch = prefetch_count or 0
+        self._wake()
+
+    def credit(self, timeout: float) -> int:
+        """How many more messages may be leased, waiting until it is one; 0 when it is none."""
+        with self._change:
+            self._change.wait_for(self._left, timeout)
+            return self._left()
+
+    def _left(self) -> int:
+        return max(0, (self._prefetch or UNLIMITED) - len(self._held))
+
+    def _wake(self) -> None:
+        with self._change:
+            self._change.notify_all()
+
+    def arrived(self, consumer: Consumer, items: list[Any]) -> None:
+        """These were leased for a consumer; what came too late goes back."""
+        came = []
+        for item in items:
+            tag = self._next_tag()
+            one = delivery_of(consumer, item, tag)
+            if one is not None:
+                came.append((one, item))
+        with self._change:
+            late = consumer.over or self.closed
+            if not late:
+                self._held.update((one.tag, item) for one, item in came)
+                self.inbox.put(one for one, _ in came)
+        if late:
+            for _, item in came:
+                with suppress(snowmelt.SnowmeltError):
+                    item.release()
+
+    def hand_out(self, delivery: Delivery) -> None:
+        """Has the consumer hear of a message."""
+        consumer: Consumer = delivery.consumer
+        if consumer.no_ack:
+            self.basic_ack(delivery.tag)
+        consumer.callback(self._message(delivery))
+
+    def _message(self, delivery: Delivery) -> Any:
+        message = delivery.message
+        properties = {**message.properties, "delivery_tag": delivery.tag}
+        told = dict(properties.get("delivery_info") or {})
+        told["redelivered"] = delivery.redelivered
+        properties["delivery_info"] = told
+        raw = {
+            "body": message.body,
+            "content-type": message.content_type,
+            "content-encoding": message.content_encoding,
+            "headers": message.headers,
+            "properties": properties,
+        }
+        return self.Message(raw, channel=self)
+
+    # --- what became of it ------------------------------------------------------------------------
+
+    def basic_ack(self, delivery_tag: int, multiple: bool = False) -> None:
+        """It is done, and the cluster knows it (rule 7)."""
+        for item in self._settled(delivery_tag, multiple):
+            self._ack(item)
+
+    def basic_reject(self, delivery_tag: int, requeue: bool = False) -> None:
+        """Back to its place, or dead (rule 8)."""
+        for item in self._settled(delivery_tag, False):
+            item.nack(reason="requeued" if requeue else "rejected", dead=not requeue)
+
+    def basic_recover(self, requeue: bool = False) -> None:
+        """All that is not acknowledged goes back, as if it had not been taken."""
+        with self._change:
+            held, self._held = self._held, {}
+            self._change.notify_all()
+        for item in held.values():
+            item.release()
+
+    def _settled(self, tag: int, multiple: bool) -> list[Any]:
+        with self._change:
+            if self.closed:
+                raise snowmelt.LeaseLost("the channel was closed, and its messages went back")
+            tags = [one for one in self._held if one <= tag] if multiple else [tag]
+            items = [self._held.pop(one) for one in tags if one in self._held]
+            self._change.notify_all()
+            return items
+
+    def _ack(self, item: Any) -> None:
+        try:
+            item.ack(wait=True)
+        except PASSING as error:
+            _LOG.warning("an acknowledgement is said again until a node answers: %s", error)
+            item.ack()
+
+    # --- its end ----------------------------------------------------------------------------------
+
+    def _source(self, queue: str) -> Any:
+        source = self._sources.get(queue)
+        if source is None:
+            source = self._sources[queue] = self._queues.take(queue).intake(1)
+        return source
+
+    def source_anew(self, queue: str) -> Any:
+        """The queue was deleted: it is made anew, and consumed on."""
+        self._queues.forget(queue)
+        source = self._sources[queue] = self._queues.take(queue).intake(1)
+        return source
+
+    def close(self) -> None:
+        """Gives back what was not acknowledged, and ends what ends with it (rule 9)."""
+        if self.closed:
+            return
+        if self._pid != os.getpid():  # it is its parent's (rule 14)
+            self.closed = True
+            return
+        for tag in list(self._by_tag):
+            self.basic_cancel(tag)
+        self.closed = True
+        with self._change:
+            self._held.clear()
+            self._change.notify_all()
+        for source in self._sources.values():
+            source.close()
+        self._sources.clear()
+        self._listeners.drop_of(self)
+        if self.connection is not None:
+            self.connection.close_channel(self)
+        self.exchange_types = None

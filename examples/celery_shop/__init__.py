@@ -1,0 +1,1 @@
+"""A Celery program that had a broker, and has none any more."""

@@ -7,7 +7,7 @@ STAMP := $(VENV)/.ready
 # they stand, and which one shares a Java, says `tests/forks.py`.
 SPREAD := --forks 1,5
 
-.PHONY: setup compiled demo test test-all test-lab coverage lint docs faces rights dist bench table soak clean
+.PHONY: setup compiled demo test test-all test-lab coverage doors lint docs faces rights dist bench table soak clean
 
 setup: $(STAMP)
 
@@ -37,6 +37,10 @@ test-all: compiled
 # The laboratory has its own tests; no queue needs it.
 test-lab: compiled
 	$(BIN)/python -m pytest -c lab/pyproject.toml --rootdir lab -n 2 --dist worksteal -m "not soak" lab
+
+# Others' suites over the doors: each is fetched, and run against a real node.
+doors: compiled
+	for suite in doors/suites/*.py; do $(BIN)/python $$suite || exit 1; done
 
 coverage: compiled
 	$(BIN)/python -m pytest -n 4 --dist loadfile -m "not soak" --cov --cov-report=term

@@ -27,7 +27,6 @@ def node() -> Iterator[str]:
 def work() -> None:
     """Publishes tasks, and waits for their results."""
     from celery import chord  # noqa: PLC0415  it reads the URL
-
     from celery_shop.tasks import app, price, send, total  # noqa: PLC0415
 
     basket = ["apple", "bread", "cheese", "dates"]
@@ -44,10 +43,11 @@ def work() -> None:
 
 
 def main() -> None:
+    """Starts what is needed, and ends it."""
     with node() as url:
         os.environ["SNOWMELT_URL"] = url
         command = ["worker", "--concurrency", "2", "--loglevel", "WARNING"]
-        worker = subprocess.Popen(
+        worker = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "celery", "-A", "celery_shop.tasks", *command]
         )
         try:

@@ -7,7 +7,7 @@ from celery import Celery, Task
 
 URL = os.environ.get("SNOWMELT_URL", "snowmelt://127.0.0.1:4410")
 
-# app = Celery("celery_shop.tasks", broker="amqp://shop@rabbit", backend="redis://redis")
+# It was amqp://shop@rabbit, and redis://redis for the results.
 app = Celery("celery_shop.tasks", broker=URL, backend=URL)
 app.conf.task_acks_late = True
 app.conf.task_reject_on_worker_lost = True

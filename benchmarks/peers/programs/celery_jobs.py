@@ -1,6 +1,7 @@
 """Celery: a task, delayed; `celery worker`."""
 
 from benchmarks.peers.programs.counting import BROKER, done, enqueue
+
 from celery import Celery
 
 app = Celery("jobs", broker=BROKER)

@@ -5,8 +5,9 @@ Importing this package makes the scheme known to kombu, which has no entry point
     import snowmelt_doors.celery
     app = Celery("shop", broker="snowmelt://127.0.0.1:4410", backend="snowmelt://127.0.0.1:4410")
 
-Where nothing may be imported, the setting `broker_transport = "snowmelt_doors.celery:Transport"`
-does it. A result backend needs neither: Celery finds it by an entry point.
+Where nothing may be imported, the setting `broker_transport` does it, with the value
+`snowmelt_doors.celery:SnowmeltTransport`. A result backend needs neither: Celery finds it by an
+entry point.
 
 How kombu's words map to ours, in numbered rules:
 
@@ -40,7 +41,7 @@ How kombu's words map to ours, in numbered rules:
     fanout or topic exchange, or has an expiry. Remote control, its replies, and events are these.
     They begin with the binding, may be missed when a node dies, and have 1 MiB at most.
 13. A cluster that is away is waited for by consumers, as long as it takes; they go on by themselves
-    when a node is back. Calls raise errors that kombu knows (`Transport.connection_errors`).
+    when a node is back. Calls raise errors that kombu knows (`connection_errors`).
 14. After a fork a child has connections of its own, and gives back nothing of its parent's.
 15. `purge` removes what is ready and delayed; what is leased stays. `queue_declare` says how many
     are ready. `queue_delete` removes the queue with all that is in it, and its bindings.
@@ -49,8 +50,8 @@ How kombu's words map to ours, in numbered rules:
 from kombu.transport import TRANSPORT_ALIASES
 
 from snowmelt_doors.celery.channel import Channel
-from snowmelt_doors.celery.transport import Transport
+from snowmelt_doors.celery.transport import SnowmeltTransport
 
-__all__ = ["Channel", "Transport"]
+__all__ = ["Channel", "SnowmeltTransport"]
 
-TRANSPORT_ALIASES.setdefault("snowmelt", "snowmelt_doors.celery.transport:Transport")
+TRANSPORT_ALIASES.setdefault("snowmelt", "snowmelt_doors.celery.transport:SnowmeltTransport")

@@ -14,9 +14,10 @@ from kombu.transport.base import to_rabbitmq_queue_arguments
 from kombu.utils.uuid import uuid
 
 import snowmelt
-from snowmelt_doors.celery.consuming import UNLIMITED, Consumer, QueueReader, delivery_of
+from snowmelt_doors.celery.consuming import ChannelConsumer, QueueReader, delivery_of
 from snowmelt_doors.celery.exchanges import Exchanges, missing
-from snowmelt_doors.celery.inbox import Delivery, Inbox
+from snowmelt_doors.celery.held import HeldMessages
+from snowmelt_doors.celery.inbox import Inbox, UnheardMessage
 from snowmelt_doors.celery.listening import PASSING, Listeners
 from snowmelt_doors.celery.messages import StoredMessage, TopicMessage, packed, stored
 from snowmelt_doors.celery.naming import topic_of
@@ -41,12 +42,10 @@ class Channel(virtual.Channel):
         self._cluster: snowmelt.Cluster = connection.cluster
         self._next_tag = connection.next_tag
         self._pid = os.getpid()
-        self._prefetch = 0
-        self._held: dict[int, Any] = {}
-        """What is leased and not settled, by its tag; also what nobody has heard of yet."""
-        self._change = threading.Condition()
+        self.held = HeldMessages()
+        self._arriving = threading.Lock()  # of messages, or the end of their consumer
         self._sources: dict[str, Any] = {}
-        self._by_tag: dict[str, Consumer] = {}
+        self._by_tag: dict[str, ChannelConsumer] = {}
         self._passing: dict[str, bool] = {}
         """Queues that end with the program, as far as they were declared here; whether they
         have an expiry."""
@@ -163,10 +162,6 @@ class Channel(virtual.Channel):
         listening = self._listeners.find(queue)
         return self._queues.purge(queue) if listening is None else listening.clear()
 
-    def _size(self, queue: str) -> int:
-        listening = self._listeners.find(queue)
-        return self._queues.size(queue) if listening is None else len(listening)
-
     # --- publishing -------------------------------------------------------------------------------
 
     def basic_publish(
@@ -199,14 +194,14 @@ class Channel(virtual.Channel):
         self, queue: str, no_ack: bool, callback: Any, consumer_tag: str, **options: Any
     ) -> None:
         """Has the callback hear of each message of the queue."""
-        consumer = Consumer(self, consumer_tag, queue, bool(no_ack), callback)
+        consumer = ChannelConsumer(self, consumer_tag, queue, bool(no_ack), callback)
         self._by_tag[consumer_tag] = consumer
         self._consumers.add(consumer_tag)
         listening = self._listeners.find(queue)
         if listening is not None:
             self._listeners.consume(listening, consumer)
         else:
-            QueueReader(consumer, self._source(queue))
+            QueueReader(consumer, self.source(queue))
 
     def basic_cancel(self, consumer_tag: str) -> None:
         """Nothing more comes for this consumer; what it heard of stays leased (rule 9)."""
@@ -214,13 +209,12 @@ class Channel(virtual.Channel):
         self._consumers.discard(consumer_tag)
         if consumer is None:
             return
-        consumer.over = True
-        self._wake()
+        with self._arriving:
+            consumer.over = True
+        self.held.wake()
         self._listeners.cancel(consumer)
-        with self._change:
-            unheard = [one.tag for one in self.inbox.remove(lambda one: one.consumer is consumer)]
-            items = [self._held.pop(tag) for tag in unheard if tag in self._held]
-        for item in items:
+        unheard = [one.tag for one in self.inbox.remove(lambda one: one.consumer is consumer)]
+        for item in self.held.take_back(unheard):
             with suppress(snowmelt.SnowmeltError):  # then when the channel is closed
                 item.release()
 
@@ -229,21 +223,21 @@ class Channel(virtual.Channel):
         listening = self._listeners.find(queue)
         if listening is not None:
             message = listening.pop()
-            one = None if message is None else Delivery(None, message, self._next_tag())
+            one = None if message is None else UnheardMessage(None, message, self._next_tag())
         else:
             one = self._got(queue, no_ack)
-        return None if one is None else self._message(one)
+        return None if one is None else message_of(self, one)
 
-    def _got(self, queue: str, no_ack: bool) -> Delivery | None:
-        while items := self._source(queue).take(1, 0.0):
+    def _got(self, queue: str, no_ack: bool) -> UnheardMessage | None:
+        while items := self.source(queue).take(1, 0.0):
             tag, item = self._next_tag(), items[0]
             one = delivery_of(None, item, tag)
             if one is None:
                 continue
             if no_ack:
-                self._ack(item)
+                acknowledge(item)
             else:
-                self._held[tag] = item
+                self.held.add(tag, item)
             return one
         return None
 
@@ -251,23 +245,9 @@ class Channel(virtual.Channel):
         self, prefetch_size: int = 0, prefetch_count: int = 0, apply_global: bool = False
     ) -> None:
         """No more messages than this are leased at a time; 0 is no limit (rule 10)."""
-        self._prefetch = prefetch_count or 0
-        self._wake()
+        self.held.limit(prefetch_count or 0)
 
-    def credit(self, timeout: float) -> int:
-        """How many more messages may be leased, waiting until it is one; 0 when it is none."""
-        with self._change:
-            self._change.wait_for(self._left, timeout)
-            return self._left()
-
-    def _left(self) -> int:
-        return max(0, (self._prefetch or UNLIMITED) - len(self._held))
-
-    def _wake(self) -> None:
-        with self._change:
-            self._change.notify_all()
-
-    def arrived(self, consumer: Consumer, items: list[Any]) -> None:
+    def arrived(self, consumer: ChannelConsumer, items: list[Any]) -> None:
         """These were leased for a consumer; what came too late goes back."""
         came = []
         for item in items:
@@ -275,86 +255,51 @@ class Channel(virtual.Channel):
             one = delivery_of(consumer, item, tag)
             if one is not None:
                 came.append((one, item))
-        with self._change:
+        with self._arriving:
             late = consumer.over or self.closed
             if not late:
-                self._held.update((one.tag, item) for one, item in came)
-                self.inbox.put(one for one, _ in came)
+                for one, item in came:
+                    self.held.add(one.tag, item)
+                self.inbox.put(one for one, _ in came)  # all at once, as they came
         if late:
             for _, item in came:
                 with suppress(snowmelt.SnowmeltError):
                     item.release()
 
-    def hand_out(self, delivery: Delivery) -> None:
+    def hand_out(self, delivery: UnheardMessage) -> None:
         """Has the consumer hear of a message."""
-        consumer: Consumer = delivery.consumer
+        consumer: ChannelConsumer = delivery.consumer
         if consumer.no_ack:
             self.basic_ack(delivery.tag)
-        consumer.callback(self._message(delivery))
-
-    def _message(self, delivery: Delivery) -> Any:
-        message = delivery.message
-        properties = {**message.properties, "delivery_tag": delivery.tag}
-        told = dict(properties.get("delivery_info") or {})
-        told["redelivered"] = delivery.redelivered
-        properties["delivery_info"] = told
-        raw = {
-            "body": message.body,
-            "content-type": message.content_type,
-            "content-encoding": message.content_encoding,
-            "headers": message.headers,
-            "properties": properties,
-        }
-        return self.Message(raw, channel=self)
+        consumer.callback(message_of(self, delivery))
 
     # --- what became of it ------------------------------------------------------------------------
 
     def basic_ack(self, delivery_tag: int, multiple: bool = False) -> None:
         """It is done, and the cluster knows it (rule 7)."""
-        for item in self._settled(delivery_tag, multiple):
-            self._ack(item)
+        for item in self.held.settle(delivery_tag, multiple=multiple):
+            acknowledge(item)
 
     def basic_reject(self, delivery_tag: int, requeue: bool = False) -> None:
         """Back to its place, or dead (rule 8)."""
-        for item in self._settled(delivery_tag, False):
+        for item in self.held.settle(delivery_tag):
             item.nack(reason="requeued" if requeue else "rejected", dead=not requeue)
 
     def basic_recover(self, requeue: bool = False) -> None:
         """All that is not acknowledged goes back, as if it had not been taken."""
-        with self._change:
-            held, self._held = self._held, {}
-            self._change.notify_all()
-        for item in held.values():
+        for item in self.held.take_all():
             item.release()
-
-    def _settled(self, tag: int, multiple: bool) -> list[Any]:
-        with self._change:
-            if self.closed:
-                raise snowmelt.LeaseLost("the channel was closed, and its messages went back")
-            tags = [one for one in self._held if one <= tag] if multiple else [tag]
-            items = [self._held.pop(one) for one in tags if one in self._held]
-            self._change.notify_all()
-            return items
-
-    def _ack(self, item: Any) -> None:
-        try:
-            item.ack(wait=True)
-        except PASSING as error:
-            _LOG.warning("an acknowledgement is said again until a node answers: %s", error)
-            item.ack()
 
     # --- its end ----------------------------------------------------------------------------------
 
-    def _source(self, queue: str) -> Any:
+    def source(self, queue: str, *, anew: bool = False) -> Any:
+        """What leases messages of a queue; anew when it was deleted since."""
+        if anew:
+            self._queues.forget(queue)
+            self._sources.pop(queue, None)
         source = self._sources.get(queue)
         if source is None:
             source = self._sources[queue] = self._queues.take(queue).intake(1)
-        return source
-
-    def source_anew(self, queue: str) -> Any:
-        """The queue was deleted: it is made anew, and consumed on."""
-        self._queues.forget(queue)
-        source = self._sources[queue] = self._queues.take(queue).intake(1)
         return source
 
     def close(self) -> None:
@@ -367,9 +312,7 @@ class Channel(virtual.Channel):
         for tag in list(self._by_tag):
             self.basic_cancel(tag)
         self.closed = True
-        with self._change:
-            self._held.clear()
-            self._change.notify_all()
+        self.held.close()
         for source in self._sources.values():
             source.close()
         self._sources.clear()
@@ -377,3 +320,28 @@ class Channel(virtual.Channel):
         if self.connection is not None:
             self.connection.close_channel(self)
         self.exchange_types = None
+
+
+def message_of(channel: Channel, delivery: UnheardMessage) -> Any:
+    """What a program of kombu gets."""
+    message = delivery.message
+    told = dict(message.properties.get("delivery_info") or {})
+    told["redelivered"] = delivery.redelivered
+    properties = {**message.properties, "delivery_tag": delivery.tag, "delivery_info": told}
+    raw = {
+        "body": message.body,
+        "content-type": message.content_type,
+        "content-encoding": message.content_encoding,
+        "headers": message.headers,
+        "properties": properties,
+    }
+    return channel.Message(raw, channel=channel)
+
+
+def acknowledge(item: Any) -> None:
+    """It is done; when no node answers, that is said again until one does."""
+    try:
+        item.ack(wait=True)
+    except PASSING as error:
+        _LOG.warning("an acknowledgement is said again until a node answers: %s", error)
+        item.ack()

@@ -10,17 +10,15 @@ from typing import Any, Final
 import msgspec
 
 import snowmelt
-from snowmelt_doors.celery.inbox import Delivery
+from snowmelt_doors.celery.inbox import UnheardMessage
 from snowmelt_doors.celery.listening import PASSING, POLL_SECONDS
 from snowmelt_doors.celery.messages import unpacked
 
-UNLIMITED: Final = 100
-"""So many messages of a channel without `prefetch_count` are leased at a time, and wait here."""
 _PAUSE: Final = 0.2
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Consumer(msgspec.Struct, eq=False):
+class ChannelConsumer(msgspec.Struct, eq=False):
     """Who wants the messages of a queue, and on which channel."""
 
     channel: Any
@@ -34,7 +32,7 @@ class Consumer(msgspec.Struct, eq=False):
 class QueueReader:
     """Leases messages for one consumer, for as long as it wants them."""
 
-    def __init__(self, consumer: Consumer, source: Any) -> None:
+    def __init__(self, consumer: ChannelConsumer, source: Any) -> None:
         self._consumer = consumer
         self._source = source
         self._waits = False
@@ -44,9 +42,9 @@ class QueueReader:
         channel = self._consumer.channel
         try:
             while not self._consumer.over:
-                credit = channel.credit(POLL_SECONDS)
-                if credit and not self._consumer.over:
-                    self._lease(credit)
+                room = channel.held.room(POLL_SECONDS)
+                if room and not self._consumer.over:
+                    self._lease(room)
         except snowmelt.Closed as error:
             if not channel.closed:
                 channel.inbox.fail(error)
@@ -65,7 +63,7 @@ class QueueReader:
             time.sleep(_PAUSE)
             return
         except snowmelt.NoSuchQueue:
-            self._source = self._consumer.channel.source_anew(self._consumer.queue)
+            self._source = self._consumer.channel.source(self._consumer.queue, anew=True)
             return
         if self._waits:
             _LOG.warning("%s is there again", self._consumer.queue)
@@ -73,7 +71,7 @@ class QueueReader:
         self._consumer.channel.arrived(self._consumer, items)
 
 
-def delivery_of(consumer: Consumer | None, item: Any, tag: int) -> Delivery | None:
+def delivery_of(consumer: ChannelConsumer | None, item: Any, tag: int) -> UnheardMessage | None:
     """What a consumer is to hear of an item; None for what nobody is to hear of."""
     try:
         message = unpacked(item.body)
@@ -86,4 +84,4 @@ def delivery_of(consumer: Consumer | None, item: Any, tag: int) -> Delivery | No
         with suppress(snowmelt.SnowmeltError):
             item.ack()
         return None
-    return Delivery(consumer, message, tag, redelivered=bool(item.failures))
+    return UnheardMessage(consumer, message, tag, redelivered=bool(item.failures))

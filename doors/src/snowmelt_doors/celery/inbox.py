@@ -12,7 +12,7 @@ import msgspec
 from snowmelt_doors.celery.messages import StoredMessage
 
 
-class Delivery(msgspec.Struct, eq=False):
+class UnheardMessage(msgspec.Struct, eq=False):
     """A message for a consumer, which has not heard of it yet."""
 
     consumer: Any
@@ -25,12 +25,12 @@ class Inbox:
     """Deliveries of all channels of a connection, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._came: deque[Delivery] = deque()
+        self._came: deque[UnheardMessage] = deque()
         self._failure: Exception | None = None
         self._change = threading.Condition()
         self._wakes: tuple[int, int] | None = None
 
-    def put(self, deliveries: Iterable[Delivery]) -> None:
+    def put(self, deliveries: Iterable[UnheardMessage]) -> None:
         with self._change:
             self._came.extend(deliveries)
             self._wake()
@@ -41,7 +41,7 @@ class Inbox:
             self._failure = error
             self._wake()
 
-    def take(self, timeout: float | None) -> list[Delivery]:
+    def take(self, timeout: float | None) -> list[UnheardMessage]:
         """All that is here, waiting for the first; none when the time is over."""
         with self._change:
             self._change.wait_for(self._ready, timeout)
@@ -52,14 +52,14 @@ class Inbox:
             came, self._came = list(self._came), deque()
             return came
 
-    def remove(self, gone: Callable[[Delivery], bool]) -> list[Delivery]:
+    def remove(self, gone: Callable[[UnheardMessage], bool]) -> list[UnheardMessage]:
         """Takes back those that nobody is to hear of."""
         with self._change:
             found = [one for one in self._came if gone(one)]
             self._came = deque(one for one in self._came if not gone(one))
             return found
 
-    def put_back(self, deliveries: list[Delivery]) -> None:
+    def put_back(self, deliveries: list[UnheardMessage]) -> None:
         """These were taken, and their callbacks not called."""
         with self._change:
             self._came.extendleft(reversed(deliveries))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import snowmelt
 from snowmelt_doors.celery.exchanges import matches
-from snowmelt_doors.celery.inbox import Delivery, Inbox
+from snowmelt_doors.celery.inbox import Inbox, UnheardMessage
 from snowmelt_doors.celery.messages import StoredMessage, heard, priority_of
 from snowmelt_doors.celery.naming import topic_of
 
@@ -111,7 +111,7 @@ class Listeners:
         with self._lock:
             queue.consumer = consumer
             while (message := queue.pop()) is not None:
-                self._inbox.put([Delivery(consumer, message, self._tags())])
+                self._inbox.put([UnheardMessage(consumer, message, self._tags())])
 
     def cancel(self, consumer: Any) -> None:
         """What it has not heard of waits again."""
@@ -172,5 +172,5 @@ class Listeners:
                     if queue.consumer is None:
                         queue.push(came.message)
                     elif not came.message.expired:
-                        one = Delivery(queue.consumer, came.message, self._tags())
+                        one = UnheardMessage(queue.consumer, came.message, self._tags())
                         self._inbox.put([one])

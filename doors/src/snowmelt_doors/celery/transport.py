@@ -26,7 +26,7 @@ _GONE: Final = (
 )
 
 
-class Transport(virtual.Transport):
+class SnowmeltTransport(virtual.Transport):
     """`snowmelt://HOST:PORT[,HOST:PORT…]`, as `snowmelt.connect` has it.
 
     Options are `transport_options` of kombu: `token` and `user`, `timeout` in seconds of each call,
@@ -72,7 +72,7 @@ class Transport(virtual.Transport):
         self._open_in = 0
         self._loop_reads: int | None = None
 
-    def establish_connection(self) -> "Transport":
+    def establish_connection(self) -> "SnowmeltTransport":
         """Connects, and says so when no node answers."""
         options = self.client.transport_options
         timeout = float(options.get("timeout", TIMEOUT))
@@ -91,7 +91,7 @@ class Transport(virtual.Transport):
         self._open_in = os.getpid()
         return self
 
-    def close_connection(self, connection: "Transport") -> None:
+    def close_connection(self, connection: "SnowmeltTransport") -> None:
         """Closes its channels, and what it has open; in a child it leaves its parent's alone."""
         if not connection.here:
             self.channels.clear()
@@ -110,10 +110,10 @@ class Transport(virtual.Transport):
         """Whether it is open, in this process."""
         return self._open_in == os.getpid()
 
-    def verify_connection(self, connection: "Transport") -> bool:
+    def verify_connection(self, connection: "SnowmeltTransport") -> bool:
         return connection.here
 
-    def drain_events(self, connection: "Transport", timeout: float | None = None) -> None:
+    def drain_events(self, connection: "SnowmeltTransport", timeout: float | None = None) -> None:
         """Hands out all that came, waiting for the first; raises `socket.timeout`."""
         came = self.inbox.take(timeout)
         if not came:
@@ -125,17 +125,17 @@ class Transport(virtual.Transport):
                 self.inbox.put_back(came[at + 1 :])
                 raise
 
-    def register_with_event_loop(self, connection: "Transport", loop: Any) -> None:
+    def register_with_event_loop(self, connection: "SnowmeltTransport", loop: Any) -> None:
         """Has the loop of Celery drain what comes."""
         self._loop_reads = self.inbox.descriptor()
         loop.add_reader(self._loop_reads, self.on_readable, connection, loop)
 
-    def unregister_from_event_loop(self, connection: "Transport", loop: Any) -> None:
+    def unregister_from_event_loop(self, connection: "SnowmeltTransport", loop: Any) -> None:
         if self._loop_reads is not None:
             loop.remove_reader(self._loop_reads)
             self._loop_reads = None
 
-    def on_readable(self, connection: "Transport", loop: Any) -> None:
+    def on_readable(self, connection: "SnowmeltTransport", loop: Any) -> None:
         """Something came."""
         try:
             self.drain_events(connection, timeout=0)

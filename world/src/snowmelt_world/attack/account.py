@@ -58,24 +58,41 @@ def wrong_items(lines: Sequence[Line]) -> list[str]:
     ['1 items came again after their acknowledgement: 1']
     >>> wrong_items([got])
     ['1 items came that no honest client has put: 1']
+
+    What a get took whose answer did not come is there again when its lease is over, behind others.
+
+    >>> second, had, got = Line(0.0, Did.PUT, 2), Line(2.0, Did.GOT, 2), Line(3.0, Did.GOT, 1)
+    >>> wrong_items([put, second, had, got])
+    ['1 items came before others that were put first: 1']
+    >>> wrong_items([put, second, Line(1.0, Did.GET_FAILED), had, got])
+    []
     """
     put, maybe = set[int](), set[int]()
-    acked, came, again = set[int](), dict[int, int](), list[int]()
+    acked, came, again = set[int](), dict[int, float](), list[int]()
+    failed, begun = list[float](), dict[int, float]()
+    """When gets failed, and when puts began that returned."""
     for line in lines:
         match line.did:
             case Did.PUT:
                 put.add(line.number)
+                begun[line.number] = line.at - line.took
             case Did.PUT_UNSURE:
                 maybe.add(line.number)
             case Did.GOT:
                 if line.number in acked:
                     again.append(line.number)
-                came.setdefault(line.number, len(came))
+                came.setdefault(line.number, line.at)
+            case Did.GET_FAILED:
+                failed.append(line.at)
             case Did.ACKED:
                 acked.add(line.number)
     strange = [one for one in came if one not in put and one not in maybe]
     firsts = [one for one in came if one in put or one in maybe]
-    crossed = [two for one, two in _in_turn(firsts) if two < one]
+    crossed = [
+        two
+        for one, two in _in_turn(firsts)
+        if two < one and two in begun and not any(begun[two] <= at <= came[two] for at in failed)
+    ]
     found = {
         "items were put and never came": sorted(put - came.keys()),
         "items came again after their acknowledgement": again,

@@ -25,6 +25,7 @@ from snowmelt.client.leases.delivered import (
 from snowmelt.client.leases.delivered import ItemBatch as Bodies
 from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import (
+    AS_SET,
     BYTES_HIGHEST,
     Late,
     LeaseReply,
@@ -55,7 +56,7 @@ from snowmelt.core.errors import (
     SnowmeltError,
     TooLarge,
 )
-from snowmelt.core.instant import Instant, later
+from snowmelt.core.instant import SECOND, Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.calls import (
     Alter,
@@ -223,6 +224,7 @@ class FifoSteps(GrantedSteps):
         *,
         ahead: bool,
         before: int,
+        length: Duration = AS_SET,
     ) -> Steps[LeaseReply | None]:
         """Asks for items once; as `LeaseSteps.ask_lease`, with a word of one lease at most.
 
@@ -238,11 +240,15 @@ class FifoSteps(GrantedSteps):
             try:
                 if self._grant is None and self.parts is None:
                     yield from self._begin(wait, make=False)
+                if self.parts is not None and length:
+                    allowed = f"none: {self.name} has several partitions"
+                    raise BadOption("lease", length / SECOND, allowed)
                 if self.parts is not None:
                     asks = self.parts.ask_lease(items_max, bytes_max, wait, words, ahead, before)
                     return (yield from asks)
                 patience, since = wait.patience, self.since
-                get = Get(self.name, items_max, bytes_max, patience, settle, ahead, before, since)
+                most = items_max, bytes_max
+                get = Get(self.name, *most, patience, settle, ahead, before, since, length)
                 leased, asked = yield from self._ask(get, wait, master_of, weight, make=False)
             except NoSuchQueue:
                 if self.since:
@@ -430,6 +436,7 @@ class FifoSteps(GrantedSteps):
             word.reason,
             word.extend,
             word.dead,
+            word.lease,
         )
 
 

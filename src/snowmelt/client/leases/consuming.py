@@ -64,8 +64,9 @@ class BufferedSender:
         """Sends at once what goes back, so that others get it."""
         run(self._port, self._renewals.give_back(delivered, where, delay, reason, dead))
 
-    def extend(self, delivered: LeasedItems) -> None:
+    def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
         """Does nothing: the renewer extends every lease of a loop."""
+        del lease
         delivered.check_process()
         delivered.check_held(steady_now())
 

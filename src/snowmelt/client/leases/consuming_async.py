@@ -62,8 +62,9 @@ class BufferedSender:
         """Sends at once what goes back, so that others get it."""
         await run_async(self._port, self._renewals.give_back(delivered, where, delay, reason, dead))
 
-    async def extend(self, delivered: LeasedItems) -> None:
+    async def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
         """Does nothing: the renewer extends every lease of a loop."""
+        del lease
         delivered.check_process()
         delivered.check_held(steady_now())
 

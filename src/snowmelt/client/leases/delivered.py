@@ -24,14 +24,17 @@ from snowmelt.client.connection.forking import Origin
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core import spans, times
 from snowmelt.core.batch import OFFSET_BYTES, Batch
-from snowmelt.core.errors import LeaseLost
+from snowmelt.core.errors import BadOption, LeaseLost
 from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import KEY_BYTES, key_at, unpacked
 from snowmelt.core.keys import part as keys_of
+from snowmelt.protocols.queue.asking import INDEX_MAX
 from snowmelt.protocols.queue.labels import sliced, unpack
+from snowmelt.protocols.queue.settings import LEASE_LONGEST
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.runtime.clock import steady_now
 
 REASON_BYTES: Final = 1000
 PLACE_BITS: Final = PRIORITY_BITS
@@ -552,3 +555,19 @@ class LeasedItems:
             self.lost = f"lease {self.token} ran out before it was extended"
         if self.lost:
             raise LeaseLost(self.lost)
+
+
+def held_elsewhere(token: int, place: int) -> LeasedItems:
+    """One item under a lease of which only these are known; its nodes know whether it is held.
+
+    >>> held_elsewhere(7, 5).left
+    IntervalSet([5, 6))
+    >>> held_elsewhere(7, -1)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: position is -1; allowed: 0 to 4611686018427387904
+    """
+    for option, value in (("token", token), ("position", place)):
+        if type(value) is not int or not 0 <= value <= INDEX_MAX:
+            raise BadOption(option, value, f"0 to {INDEX_MAX}")
+    part = ItemSelection(place, bytes(2 * OFFSET_BYTES), b"", b"", 0, "")
+    return LeasedItems(token, (part,), LEASE_LONGEST, later(steady_now(), LEASE_LONGEST))

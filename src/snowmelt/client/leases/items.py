@@ -64,8 +64,8 @@ class UpdateSender(Protocol):
     ) -> None:
         """Returns items; others may get them after the delay."""
 
-    def extend(self, delivered: LeasedItems) -> None:
-        """Extends the lease by its whole length."""
+    def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
+        """Extends the lease by its whole length, or for so many seconds."""
 
 
 class ImmediateSender:
@@ -131,9 +131,9 @@ class ImmediateSender:
                 return
         run(self._port, self._steps.give_back(delivered, where, delay, reason, dead))
 
-    def extend(self, delivered: LeasedItems) -> None:
-        """Extends the lease by its whole length."""
-        run(self._port, self._steps.extend(delivered))
+    def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
+        """Extends the lease by its whole length, or for so many seconds."""
+        run(self._port, self._steps.extend(delivered, lease))
 
 
 class Item:
@@ -243,9 +243,18 @@ class Item:
         """It goes back to its place as if it had not been taken; that counts as no failure."""
         self._counter.give_back(self.delivered, self._where(), 0.0, "")
 
-    def extend(self) -> None:
-        """Its lease lasts the whole time again, and so does that of what came with it."""
-        self._counter.extend(self.delivered)
+    def extend(self, *, lease: float | None = None) -> None:
+        """Its lease lasts the whole time again, and so does that of what came with it.
+
+        With `lease` it ends so many seconds from now, be that later or sooner. In a loop that says
+        nothing: the loop extends what it has.
+        """
+        self._counter.extend(self.delivered, lease)
+
+    @property
+    def token(self) -> int:
+        """Its lease's fencing token: a later lease has a higher one."""
+        return self.delivered.token
 
     @property
     def held(self) -> tuple[LeasedItems, Interval]:

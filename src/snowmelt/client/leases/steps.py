@@ -40,7 +40,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.queue.settings import DELAY_LONGEST
+from snowmelt.protocols.queue.settings import DELAY_LONGEST, LEASE_LONGEST
 from snowmelt.runtime.clock import steady_now
 
 BYTES_MAX: Final = 16 << 20
@@ -49,6 +49,9 @@ ITEMS_HIGHEST: Final = 1_000_000
 PIECES_MAX: Final = 16_384
 """So many intervals one call names at most."""
 _DELAY_SECONDS: Final = DELAY_LONGEST / 1e9
+_LEASE_SECONDS: Final = LEASE_LONGEST / 1e9
+AS_SET: Final = Duration(0)
+"""In place of how long a lease lasts: as the queue is set."""
 _FIRST_PAUSE: Final = 0.05
 _LAST: Final = 0.1
 """With fewer seconds left nobody is asked again who said why not: he could not answer in time."""
@@ -68,6 +71,8 @@ class LeaseUpdate(msgspec.Struct, frozen=True):
     extend: bool = False
     dead: bool = False
     """What failed is not delivered again."""
+    lease: Duration = Duration(0)
+    """For how long it is extended; 0: as before."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -127,11 +132,14 @@ class LeaseSteps(ABC):
         *,
         ahead: bool,
         before: int,
+        length: Duration = AS_SET,
     ) -> Steps[LeaseReply | None]:
         """Asks for items once, and sends `words` first; None when there was no queue in time.
 
         What is leased `ahead` waits for its turn (`suspects.py`). With the place of an item, only
         what is more urgent is leased, and nobody waits for that; -1 for any.
+
+        With a `length` they are leased for so long, and not as the queue's settings say.
         """
 
     @abstractmethod
@@ -167,7 +175,7 @@ class LeaseSteps(ABC):
         del token, done
         return refused
 
-    def lease(
+    def lease(  # noqa: PLR0913, PLR0917 - what a get says, and what goes with it
         self,
         items_max: int,
         bytes_max: int,
@@ -177,6 +185,7 @@ class LeaseSteps(ABC):
         *,
         ahead: bool = False,
         before: int = -1,
+        length: Duration = AS_SET,
     ) -> Steps[tuple[LeasedItems | None, Late]]:
         """Leases items; None when nothing came. And which of `words`, sent first, came too late.
 
@@ -193,7 +202,7 @@ class LeaseSteps(ABC):
             try:
                 left = () if told else words
                 answer = yield from self.ask_lease(
-                    items_max, bytes_max, wait, left, ahead=ahead, before=before
+                    items_max, bytes_max, wait, left, ahead=ahead, before=before, length=length
                 )
                 if not told:
                     late, told = {} if answer is None else answer.late, True
@@ -204,6 +213,8 @@ class LeaseSteps(ABC):
                     yield from wait.out()
                     return None, late
                 delivered = yield from self.delivered(answer.leased, answer.asked, bytes_max)
+                if delivered is not None and length:
+                    delivered.lease = length
                 if delivered is not None and (yield from self.held(delivered)):
                     return delivered, late
                 if self.away and wait.over:
@@ -268,11 +279,19 @@ class LeaseSteps(ABC):
             word = LeaseUpdate(delivered.token, back=back, delay=held, reason=why, dead=dead)
             yield from self.settle(delivered, word)
 
-    def extend(self, delivered: LeasedItems) -> Steps[None]:
-        """What is left of the lease lasts its whole time again."""
+    def extend(self, delivered: LeasedItems, lease: float | None = None) -> Steps[None]:
+        """What is left of the lease lasts its whole time again, or so many seconds."""
         delivered.check_process()
+        length = lease_of(lease)
         yield from self._pass_on(delivered)
-        yield from self.settle(delivered, LeaseUpdate(delivered.token, extend=True))
+        if length:
+            delivered.lease = length
+        yield from self.settle(delivered, LeaseUpdate(delivered.token, extend=True, lease=length))
+
+    def get_for(self, lease: float, timeout: float) -> Steps[LeasedItems | None]:
+        """One item under a lease of its own, of so many seconds."""
+        steps = self.lease(1, BYTES_HIGHEST, Wait(timeout), length=lease_of(lease))
+        return (yield from steps)[0]
 
     def _pass_on(self, delivered: LeasedItems) -> Steps[None]:
         """Nodes extend a lease as a whole: what is others' and not extended by them goes back."""
@@ -434,6 +453,15 @@ def checked_count(option: str, value: int, highest: int) -> int:
     if type(value) is int and 1 <= value <= highest:
         return value
     raise BadOption(option, value, f"1 to {highest}")
+
+
+def lease_of(lease: float | None) -> Duration:
+    """How long a lease is to last; 0 where nothing is said.
+
+    >>> lease_of(None), lease_of(2.5)
+    (0, 2500000000)
+    """
+    return Duration(0) if lease is None else seconds_of("lease", lease, 0.1, _LEASE_SECONDS)
 
 
 def delay_of(delay: float) -> Duration:

@@ -21,6 +21,7 @@ from snowmelt.protocols.queue.settings import (
     DELAY_LONGEST,
     HEADER_BYTES_MAX,
     HOLD_LONGEST,
+    LEASE_LONGEST,
     PUT_BYTES_MAX,
     REPLICAS_MAX,
 )
@@ -52,6 +53,7 @@ _GET: Final = _limits(
     ("bytes_max", 1, BYTES_MAX),
     ("timeout", 0, PATIENCE_LONGEST),
     ("position", -1, INDEX_MAX),
+    ("lease", 0, LEASE_LONGEST),
 )
 _PUT: Final = _limits(
     ("sequence", 0, INDEX_MAX),
@@ -68,6 +70,7 @@ _SETTLE: Final = _limits(
     ("position", 0, INDEX_MAX),
     ("delay", -DELAY_LONGEST, DELAY_LONGEST),
     ("bytes of the reason", 0, calls.REASON_BYTES_MAX),
+    ("lease", 0, LEASE_LONGEST),
 )
 
 
@@ -161,7 +164,7 @@ def _of_put(put: calls.Put, wall: int) -> str:
 
 
 def _of_get(get: calls.Get, wall: int) -> str:
-    wrong = _beyond(_GET, (get.items_max, get.bytes_max, get.patience, get.before))
+    wrong = _beyond(_GET, (get.items_max, get.bytes_max, get.patience, get.before, get.lease))
     return wrong or ("" if get.settle is None else _of_settle(get.settle, wall))
 
 
@@ -217,7 +220,8 @@ def _of_settle(settle: calls.Settle, wall: int) -> str:
     last = max([one.stop for one in named], default=0)
     delay = _delay(settle.due, wall) if settle.due else 0
     reason_bytes = len(settle.reason.encode("utf-8", "replace")) if settle.reason else 0
-    return _beyond(_SETTLE, (settle.token, len(named), first, last, delay, reason_bytes))
+    values = (settle.token, len(named), first, last, delay, reason_bytes, settle.lease)
+    return _beyond(_SETTLE, values)
 
 
 def _of_span(span: calls.Span) -> str:

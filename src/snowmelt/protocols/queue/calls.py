@@ -259,6 +259,8 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
     """Give what is left the whole time of a lease anew."""
     dead: bool = False
     """What goes back with a reason is dead at once, as after as many deliveries as it may have."""
+    lease: Length = Duration(0)
+    """With `extend`: how long it lasts from now on, and when it is extended again; 0: as before."""
 
 
 class Settled(msgspec.Struct, frozen=True, tag="fifo.settled", array_like=True):
@@ -283,6 +285,8 @@ class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
     """Lease only what comes before the item at this position, and don't wait; -1: any."""
     since: Number = 0
     """As in `Put`."""
+    lease: Length = Duration(0)
+    """How long these are leased, in a queue of one partition; 0: as the queue's settings say."""
 
 
 class CancelGet(msgspec.Struct, frozen=True, tag="fifo.leave", array_like=True):

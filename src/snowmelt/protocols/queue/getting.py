@@ -91,7 +91,7 @@ class Getting:
         if not found:
             return False
         token = next(self.tokens)
-        state.take(operation, token, found, ahead=ahead)
+        state.take(operation, token, found, ahead=ahead, length=get.lease)
         self._log.owe(Deliver(operation, token, refused))
         return True
 

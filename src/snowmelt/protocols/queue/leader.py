@@ -210,6 +210,9 @@ class Leader:
         left = lease.left.total
         if not (left and settle.extend and token in self._deadlines):
             return calls.Settled(left)
+        if settle.lease and settle.lease != lease.length:
+            lease.length = settle.lease
+            state.touch(token)
         self._outbox.wake(self._deadlines.begin(token, self._outbox.now, lease.length))
         return calls.Settled(left, lease.length or self.home.settings.lease)
 

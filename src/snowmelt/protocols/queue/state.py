@@ -60,7 +60,7 @@ class Lease(msgspec.Struct):
     ahead: bool = False
     """Whether its items wait for their turn (`core/failures.py`)."""
     length: Duration = Duration(0)
-    """How long it lasts, if it was given before leases had the length that they have."""
+    """How long it lasts, if that was asked for, or was another when it was given; else 0."""
     seen: PhaseStamp = NEVER
     """In a partition, what its phase saw (`parted/`, rule 11)."""
 
@@ -235,9 +235,10 @@ class QueueState:
         *,
         ahead: bool = False,
         seen: PhaseStamp = NEVER,
+        length: Duration = Duration(0),  # noqa: B008 - it is a number
     ) -> None:
         self.ready.remove_all(positions)
-        self.leases[token] = Lease(operation, IntervalSet(positions), ahead, seen=seen)
+        self.leases[token] = Lease(operation, IntervalSet(positions), ahead, length, seen)
         self.tokens[operation] = token
         self.takers.note(operation)
         self.touch(token)

@@ -175,7 +175,7 @@ class LeaseSteps(ABC):
         del token, done
         return refused
 
-    def lease(  # noqa: PLR0913, PLR0917 - what a get says, and what goes with it
+    def lease(  # noqa: PLR0913 - what a get says, and what goes with it
         self,
         items_max: int,
         bytes_max: int,

@@ -62,6 +62,12 @@ def consume(own):
         yield closed(loop)
 
 
+@recipe("Fifo.leased", words="local")
+def leased(own):
+    item = yield Act(own.queue.leased, 1, 0)
+    expect(item.token == 1 and item.position == 0, "it is what was named")
+
+
 @recipe("Fifo.peek", "PriorityQueue.peek")
 def peek(own):
     bodies = own.fill(2)

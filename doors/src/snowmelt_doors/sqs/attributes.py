@@ -1,7 +1,6 @@
-"""A queue's attributes: which there are, what they may be, and what is true where none was given."""
+"""A queue's attributes: which there are, what they may be, and what holds where none was given."""
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -59,6 +58,8 @@ class QueueRecord(msgspec.Struct, frozen=True):
     deleted: float = 0.0
     """When its deletion began; 0 while it is there."""
     region: str = "us-east-1"
+    uid: str = ""
+    """Another for each that is made, also of one name."""
 
     @property
     def is_fifo(self) -> bool:
@@ -139,9 +140,7 @@ def checked(said: Any, *, fifo: bool) -> dict[str, str]:
 
 
 def _checked(name: str, value: str, *, fifo: bool) -> str:
-    if name not in _KNOWN or name in _MADE:
-        raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
-    if name in _OF_FIFO and not fifo:
+    if name not in _KNOWN or name in _MADE or (name in _OF_FIFO and not fifo):
         raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
     if name in _NUMBERS:
         least, most, _ = _NUMBERS[name]
@@ -154,9 +153,11 @@ def _checked(name: str, value: str, *, fifo: bool) -> str:
         return value
     if name in _FLAGS:
         low = value.lower()
-        if low not in ("true", "false"):
-            raise _bad(name)
-        if name == "FifoQueue" and (low == "true") != fifo:
+        if name == "FifoQueue":  # SQS takes any other word for no
+            low = "true" if low == "true" else "false"
+            if (low == "true") != fifo:
+                raise _bad(name)
+        elif low not in ("true", "false"):
             raise _bad(name)
         return low
     if len(value.encode()) > POLICY_BYTES_MAX:
@@ -199,7 +200,9 @@ def redrive_in(said: str) -> RedrivePolicy:
     absent = [one for one in ("maxReceiveCount", "deadLetterTargetArn") if not told.get(one)]
     if absent:
         raise bad_value(
-            "RedrivePolicy", said, f"Redrive policy does not contain mandatory attribute: {absent[0]}."
+            "RedrivePolicy",
+            said,
+            f"Redrive policy does not contain mandatory attribute: {absent[0]}.",
         )
     count = str(told["maxReceiveCount"])
     if not (count.isascii() and count.isdigit() and 1 <= int(count[:6]) <= 1000):

@@ -12,7 +12,6 @@ from snowmelt.core.errors import (
     Full,
     OutcomeUnknown,
     SnowmeltError,
-    TooLarge,
     Unreachable,
 )
 

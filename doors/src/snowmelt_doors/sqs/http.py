@@ -31,7 +31,7 @@ _END: Final = b"\r\n\r\n"
 _LOG: Final = logging.getLogger("snowmelt.doors.sqs")
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
+class SqsRequest(msgspec.Struct, frozen=True, gc=False):
     method: str
     target: str
     heads: Mapping[str, str]
@@ -39,14 +39,14 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class HttpAnswer(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     status: int = 200
     heads: tuple[str, ...] = ()
     """Whole lines."""
 
 
-Make = Callable[[Request], Awaitable[Answer]]
+Make = Callable[[SqsRequest], Awaitable[HttpAnswer]]
 
 
 class BadRequest(Exception):
@@ -99,7 +99,7 @@ def body_length(heads: Mapping[str, str]) -> int:
     return int(said)
 
 
-class HttpServer:
+class SqsServer:
     """Listens, and counts what its connections hold."""
 
     def __init__(self, make: Make) -> None:
@@ -134,7 +134,7 @@ class HttpServer:
 
 
 class HttpConnection(asyncio.Protocol):
-    def __init__(self, server: HttpServer) -> None:
+    def __init__(self, server: SqsServer) -> None:
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
@@ -156,6 +156,7 @@ class HttpConnection(asyncio.Protocol):
         self._wait(IDLE_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        del exc
         self._server.connections.pop(self, None)
         self._forget_body()
         self._stop_waiting()
@@ -186,7 +187,7 @@ class HttpConnection(asyncio.Protocol):
             self._stop_waiting()
             self.task = self._loop.create_task(self._serve(request))
 
-    def _request(self) -> Request | None:
+    def _request(self) -> SqsRequest | None:
         if self._head is None:
             if not self._data:
                 return None
@@ -212,15 +213,15 @@ class HttpConnection(asyncio.Protocol):
         method, target, heads = self._head
         body = bytes(self._data[: self._length])
         del self._data[: self._length]
-        return Request(method, target, heads, body)
+        return SqsRequest(method, target, heads, body)
 
-    async def _serve(self, request: Request) -> None:
+    async def _serve(self, request: SqsRequest) -> None:
         try:
             try:
                 answer = await self._server.make(request)
             except Exception:
                 _LOG.exception("a request could not be answered")
-                answer = Answer(b"", 500)
+                answer = HttpAnswer(b"", 500)
             last = request.heads.get("connection", "").lower() == "close" or self._closing
             self._write(answer, last=last, head=request.method == "HEAD")
         finally:
@@ -233,7 +234,7 @@ class HttpConnection(asyncio.Protocol):
             self._wait(IDLE_SECONDS)
             self._advance()
 
-    def _write(self, answer: Answer, *, last: bool, head: bool = False) -> None:
+    def _write(self, answer: HttpAnswer, *, last: bool, head: bool = False) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -251,7 +252,7 @@ class HttpConnection(asyncio.Protocol):
             transport.close()
 
     def _refuse(self, error: BadRequest) -> None:
-        self._write(Answer(f"{error}\n".encode(), error.status), last=True)
+        self._write(HttpAnswer(f"{error}\n".encode(), error.status), last=True)
 
     # --- its end ----------------------------------------------------------------------------------
 

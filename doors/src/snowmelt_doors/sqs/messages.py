@@ -35,7 +35,11 @@ _RESERVED: Final = ("aws.", "amazon.")
 class Attribute(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: str
     """As `String`, `Number.int`, `Binary`."""
-    value: str | bytes
+    value: bytes
+
+    @property
+    def is_text(self) -> bool:
+        return not self.kind.startswith("Binary")
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
@@ -49,7 +53,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True):
     """When it was sent first (ms since 1970), where it was moved since; else 0."""
 
 
-class Message(msgspec.Struct, frozen=True):
+class SqsMessage(msgspec.Struct, frozen=True):
     """A message as it came out of a queue of ours."""
 
     body: bytes
@@ -74,26 +78,28 @@ def packed(body: bytes, envelope: Envelope) -> tuple[bytes, dict[str, str | byte
     return body + _ENCODE(envelope), {HEADER: _ENCODE((len(body), None))}
 
 
-def unpacked(body: bytes, headers: Mapping[str, str | bytes], name: str) -> Message:
+def unpacked(body: bytes, headers: Mapping[str, str | bytes], name: str) -> SqsMessage:
     """The message that an item is; of an item of another program, by that name."""
     head = headers.get(HEADER)
     if isinstance(head, bytes):
         try:
             length, envelope = _DECODE(head)
             if envelope is not None:
-                return Message(body, envelope)
-            return Message(body[:length], _DECODE_ENVELOPE(body[length:]))
+                return SqsMessage(body, envelope)
+            return SqsMessage(body[:length], _DECODE_ENVELOPE(body[length:]))
         except msgspec.DecodeError:
             pass
     some = {
-        key: Attribute("String", value) if isinstance(value, str) else Attribute("Binary", value)
+        key: Attribute("String", value.encode())
+        if isinstance(value, str)
+        else Attribute("Binary", value)
         for key, value in headers.items()
         if value and _NAME.fullmatch(key)
     }
-    return Message(body, Envelope(name, some))
+    return SqsMessage(body, Envelope(name, some))
 
 
-def text_of(message: Message) -> str:
+def text_of(message: SqsMessage) -> str:
     """A body as XML and JSON can have it; bytes that are no text come as base64."""
     try:
         text = message.body.decode()
@@ -145,8 +151,8 @@ def _checked_name(name: str) -> str:
     )
     if not fits:
         raise bad_parameter(
-            f"The message attribute name '{name[:300]}' is invalid. Attribute name can contain A-Z, "
-            "a-z, 0-9, underscore (_), hyphen (-), and period (.) characters."
+            f"The message attribute name '{name[:300]}' is invalid. Attribute name can contain "
+            "A-Z, a-z, 0-9, underscore (_), hyphen (-), and period (.) characters."
         )
     return name
 
@@ -171,14 +177,16 @@ def _checked_attribute(name: str, said: Any) -> Attribute:
         raise bad_parameter(f"The message attribute '{name}' has characters that are not allowed.")
     if base == "Number" and _NUMBER.fullmatch(text.strip()) is None:
         raise bad_parameter(f"Can't cast the value of message attribute '{name}' to a number.")
-    return Attribute(kind, text)
+    return Attribute(kind, text.encode())
 
 
 def _checked_binary(name: str, said: object) -> bytes:
     try:
         value = base64.b64decode(said, validate=True) if isinstance(said, str) else b""
     except (binascii.Error, ValueError):
-        raise bad_parameter(f"The message attribute '{name}' has a value that is no base64.") from None
+        raise bad_parameter(
+            f"The message attribute '{name}' has a value that is no base64."
+        ) from None
     if not value:
         raise bad_parameter(
             f"The message attribute '{name}' must contain a non-empty value of type 'Binary'."
@@ -218,12 +226,8 @@ def checked_label(name: str, said: object) -> str:
 def size_of(body: bytes, attributes: Mapping[str, Attribute]) -> int:
     """Which size counts: the body's, and names, types and values of attributes."""
     return len(body) + sum(
-        len(name) + len(one.kind) + len(_bytes(one.value)) for name, one in attributes.items()
+        len(name) + len(one.kind) + len(one.value) for name, one in attributes.items()
     )
-
-
-def _bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
 
 
 def digest_of(body: bytes) -> str:
@@ -233,24 +237,23 @@ def digest_of(body: bytes) -> str:
 def digest_of_attributes(attributes: Mapping[str, Attribute]) -> str:
     """As every client checks it.
 
-    >>> digest_of_attributes({"timestamp": Attribute("Number", "1493147359900")})
+    >>> digest_of_attributes({"timestamp": Attribute("Number", b"1493147359900")})
     '235c5c510d26fb653d073faed50ae77c'
     """
     parts: list[bytes] = []
     for name, one in sorted(attributes.items()):
         for text in (name.encode(), one.kind.encode()):
             parts += [len(text).to_bytes(4), text]
-        value = _bytes(one.value)
-        kind = b"\x01" if isinstance(one.value, str) else b"\x02"
-        parts += [kind, len(value).to_bytes(4), value]
+        kind = b"\x01" if one.is_text else b"\x02"
+        parts += [kind, len(one.value).to_bytes(4), one.value]
     return hashlib.md5(b"".join(parts), usedforsecurity=False).hexdigest()
 
 
 # --- receipts -------------------------------------------------------------------------------------
 
 
-class Receipt(msgspec.Struct, frozen=True):
-    """What a program shows to delete a message: the lease under which it has it, and where it lies."""
+class ReceiptHandle(msgspec.Struct, frozen=True):
+    """What a program shows to delete a message: its lease, and where it lies."""
 
     token: int
     position: int
@@ -258,15 +261,15 @@ class Receipt(msgspec.Struct, frozen=True):
     def handle(self, queue: str) -> str:
         """As text, good for this queue.
 
-        >>> one = Receipt(7, 5)
-        >>> Receipt.read(one.handle("jobs"), "jobs") == one
+        >>> one = ReceiptHandle(7, 5)
+        >>> ReceiptHandle.read(one.handle("jobs"), "jobs") == one
         True
         """
         check = zlib.crc32(f"{queue}/{self.token}/{self.position}".encode())
         return base64.urlsafe_b64encode(_RECEIPT.pack(self.token, self.position, check)).decode()
 
     @classmethod
-    def read(cls, handle: object, queue: str) -> "Receipt":
+    def read(cls, handle: object, queue: str) -> "ReceiptHandle":
         """Raises `SqsError` for what is no receipt of this queue."""
         try:
             raw = base64.b64decode(str(handle)[:200], altchars=b"-_", validate=True)

@@ -35,7 +35,7 @@ _COUNTS_MAX: Final = 10_000
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
-class Change(msgspec.Struct, frozen=True, tag="change", array_like=True):
+class RegistryChange(msgspec.Struct, frozen=True, tag="change", array_like=True):
     key: str
     base: int
     """The version of the key that this was made upon."""
@@ -43,14 +43,14 @@ class Change(msgspec.Struct, frozen=True, tag="change", array_like=True):
     """None: nothing is there from now on."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", array_like=True):
+class RegistrySnapshot(msgspec.Struct, frozen=True, tag="snapshot", array_like=True):
     through: int
     """All changes below this position are in it."""
     rows: dict[str, tuple[int, bytes]]
     """By key: the version, and what is there."""
 
 
-_DECODE: Final = msgspec.msgpack.Decoder(Change | Snapshot).decode
+_DECODE: Final = msgspec.msgpack.Decoder(RegistryChange | RegistrySnapshot).decode
 
 
 class Registry:
@@ -92,7 +92,7 @@ class Registry:
         """Makes a change upon a version; whether it counts (rule 2)."""
         if not self._made:
             await self._make()
-        position = await self._log.put(_ENCODE(Change(key, base, value)))
+        position = await self._log.put(_ENCODE(RegistryChange(key, base, value)))
         async with self._turn:
             while self._next <= position:
                 await self._read()
@@ -130,7 +130,9 @@ class Registry:
     def _apply(self, rows: list[tuple[int, bytes]], now: float) -> None:
         """Rows are positions and bodies."""
         told = [(position, _DECODE(body)) for position, body in rows]
-        some = [one for _, one in told if isinstance(one, Snapshot) and one.through > self._next]
+        some = [
+            one for _, one in told if isinstance(one, RegistrySnapshot) and one.through > self._next
+        ]
         if some:
             last = max(some, key=lambda one: one.through)
             self._rows, self._next, self._since = dict(last.rows), last.through, 0
@@ -139,7 +141,7 @@ class Registry:
                 continue
             if position > self._next and not self._waited(now):
                 return
-            if isinstance(one, Change):
+            if isinstance(one, RegistryChange):
                 self._take(position, one)
             self._next, self._gap_since = position + 1, None
 
@@ -149,7 +151,7 @@ class Registry:
             self._gap_since = now
         return now - self._gap_since > GAP_SECONDS
 
-    def _take(self, position: int, one: Change) -> None:
+    def _take(self, position: int, one: RegistryChange) -> None:
         self._since += 1
         version = self._rows.get(one.key, (0, b""))[0]
         counts = self._counts[position] = version == one.base
@@ -166,7 +168,7 @@ class Registry:
         """Puts a snapshot, and takes what lies before it out of the queue (rule 5)."""
         through = self._next
         self._since = 0
-        await self._log.put(_ENCODE(Snapshot(through, dict(self._rows))))
+        await self._log.put(_ENCODE(RegistrySnapshot(through, dict(self._rows))))
         while True:
             try:
                 items = await self._log.get_many(1_000, timeout=0)

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote
 
 from snowmelt.core.users import Accounts, User
 from snowmelt_doors.sqs.errors import SqsError
-from snowmelt_doors.sqs.http import Request
+from snowmelt_doors.sqs.http import SqsRequest
 
 SKEW: Final = timedelta(minutes=15)
 _FORM: Final = re.compile(
@@ -30,7 +30,7 @@ _NEEDED: Final = ("host", "x-amz-date")
 class Signature:
     """What the `Authorization` of a request says."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: SqsRequest) -> None:
         said = request.heads.get("authorization", "")
         found = _FORM.fullmatch(said)
         if found is None:
@@ -43,7 +43,7 @@ class Signature:
         self.names, self.told = found["names"].split(";"), found["signature"]
 
 
-def user_of(request: Request, accounts: Accounts, now: datetime) -> User:
+def user_of(request: SqsRequest, accounts: Accounts, now: datetime) -> User:
     """Who signed this; raises `SqsError` where nobody did."""
     said = Signature(request)
     account = accounts.find(said.key)
@@ -55,7 +55,7 @@ def user_of(request: Request, accounts: Accounts, now: datetime) -> User:
     text = _to_sign(request, said, when)
     secrets = account.secrets if account is not None else ("",)  # a stranger waits as long
     right = [_signature(one, said.day, said.region, text) for one in secrets]
-    if not any([hmac.compare_digest(one, said.told) for one in right]) or account is None:
+    if not sum(hmac.compare_digest(one, said.told) for one in right) or account is None:
         if account is None:
             raise SqsError("InvalidClientTokenId", "there is no user of this access key", 403)
         raise SqsError(
@@ -73,7 +73,7 @@ def _check_time(when: str, day: str, now: datetime) -> None:
         raise SqsError("SignatureDoesNotMatch", f"{when} is too far from this machine's time", 403)
 
 
-def _to_sign(request: Request, said: Signature, when: str) -> str:
+def _to_sign(request: SqsRequest, said: Signature, when: str) -> str:
     path, _, query = request.target.partition("?")
     pairs = sorted(parse_qsl(query, keep_blank_values=True))
     asked = "&".join(f"{_plain(name)}={_plain(value)}" for name, value in pairs)

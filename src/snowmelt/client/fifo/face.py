@@ -7,6 +7,8 @@ from typing import Any
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import run
 from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import held_elsewhere
+from snowmelt.client.leases.items import Item, only
 from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.options import ProducerSequence
@@ -92,6 +94,24 @@ class Fifo(Queue[FifoSteps]):
                 )
         rows = self._codec.bodies(bodies)
         return run(self._port, self._steps.put_many(rows, headers, delay, timeout, sequence))
+
+    def leased(self, token: int, position: int) -> Item:
+        """An item that another process got: with its `token` and `position` it is settled here.
+
+        Nothing is asked before it is acknowledged, given back or extended; what is not held any
+        more is refused then. It comes without its body. The queue has one partition.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders")
+        ...         _ = orders.put(b"one")
+        ...         item = orders.get(lease=60)
+        ...         orders.leased(item.token, item.position).ack()
+        ...         (orders.stats()).done
+        1
+        """
+        return only(self._sender, held_elsewhere(token, position))
 
     def stage(
         self,

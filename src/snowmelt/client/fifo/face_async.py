@@ -6,6 +6,8 @@ from typing import Any
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import run_async
 from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import held_elsewhere
+from snowmelt.client.leases.items_async import Item, only
 from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.options import ProducerSequence
@@ -93,6 +95,24 @@ class Fifo(Queue[FifoSteps]):
         return await run_async(
             self._port, self._steps.put_many(rows, headers, delay, timeout, sequence)
         )
+
+    def leased(self, token: int, position: int) -> Item:
+        """An item that another process got: with its `token` and `position` it is settled here.
+
+        Nothing is asked before it is acknowledged, given back or extended; what is not held any
+        more is refused then. It comes without its body. The queue has one partition.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders")
+        ...         _ = await orders.put(b"one")
+        ...         item = await orders.get(lease=60)
+        ...         await orders.leased(item.token, item.position).ack()
+        ...         (await orders.stats()).done
+        1
+        """
+        return only(self._sender, held_elsewhere(token, position))
 
     async def stage(
         self,

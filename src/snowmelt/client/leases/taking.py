@@ -9,7 +9,7 @@ from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.consuming import ItemLoop
-from snowmelt.client.leases.delivered import LeasedItems, held_elsewhere
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.item_source import ItemSource
 from snowmelt.client.leases.items import ImmediateSender, Item, Items, only
 from snowmelt.client.leases.leasing import leasing
@@ -88,24 +88,6 @@ class LeasingQueue(Generic[S]):
                 raise Empty(self._steps.empty(timeout))
             return only(self._sender, delivered)
         return only(self._sender, self._leased(None, 1, BYTES_HIGHEST, timeout))
-
-    def leased(self, token: int, position: int) -> Item:
-        """An item that another process got: with its `token` and `position` it is settled here.
-
-        Nothing is asked before it is acknowledged, given back or extended; what is not held any
-        more is refused then. It comes without its body. For a fifo of one partition.
-
-        >>> import snowmelt, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with snowmelt.open(folder) as cluster:
-        ...         orders = cluster.fifo("orders")
-        ...         _ = orders.put(b"one")
-        ...         item = orders.get(lease=60)
-        ...         orders.leased(item.token, item.position).ack()
-        ...         (orders.stats()).done
-        1
-        """
-        return only(self._sender, held_elsewhere(token, position))
 
     def get_many(
         self,

@@ -4,12 +4,15 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 Make = Callable[..., str]
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:
@@ -191,3 +194,9 @@ def test_queues_are_listed_in_pages(sqs: Any) -> None:
     names = [one.rpartition("/")[2] for one in first["QueueUrls"] + rest["QueueUrls"]]
     assert names == ["paged-0", "paged-1", "paged-2"]
     assert "NextToken" not in rest
+
+
+def test_the_example_runs(port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    example = run_path(str(EXAMPLES / "sqs" / "__main__.py"), run_name="example")
+    example["main"](["--endpoint", f"http://127.0.0.1:{port}", "--count", "25"])
+    assert capsys.readouterr().out == "25 thumbnails made, 0 messages left\n"

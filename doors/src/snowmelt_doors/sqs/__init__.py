@@ -9,10 +9,10 @@ How SQS's words are ours:
 3. The visibility timeout is the length of a lease. Each message has a lease of its own, whose
    length the program chooses as it receives, and may change later.
 4. A receipt names that lease and the item's position. The lease lies in the cluster, and belongs
-   to no door: any door can settle it, and one that dies gives nothing back early. In an embedded folder
-   leases end with the door, as they do there with any program.
-5. A receipt whose time is over deletes nothing and changes nothing. `DeleteMessage` says nothing of
-   it, as in SQS; the message is received again.
+   to no door: any door can settle it, and one that dies gives nothing back early. In an embedded
+   folder leases end with the door, as they do there with any program.
+5. A receipt whose time is over deletes nothing and changes nothing. `DeleteMessage` succeeds even
+   so, as in SQS; the message is received again.
 6. How often a message was received is how often its delivery failed, and one: an ended lease
    counts, and so does a visibility timeout set to 0.
 7. What queues there are, with attributes, tags and policies, lies in a queue of ours that all doors

@@ -76,7 +76,7 @@ def missing(name: str) -> SqsError:
 def told(error: SnowmeltError) -> SqsError:
     """A failure of the cluster; SDKs ask again after those of the server.
 
-    >>> told(Unreachable("nobody answers")).status, told(TooLarge("7 bytes")).status
+    >>> told(Unreachable("nobody answers")).status, told(CallerError("7 bytes")).status
     (503, 400)
     """
     if isinstance(error, AccessDenied):

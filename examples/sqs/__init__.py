@@ -1,0 +1,1 @@
+"""A program with boto3, whose endpoint alone changed."""

@@ -58,6 +58,8 @@ class QueueRecord(msgspec.Struct, frozen=True):
     deleted: float = 0.0
     """When its deletion began; 0 while it is there."""
     region: str = "us-east-1"
+    purged: float = 0.0
+    """When it was purged last."""
     uid: str = ""
     """Another for each that is made, also of one name."""
 

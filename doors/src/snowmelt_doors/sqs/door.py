@@ -16,6 +16,7 @@ from snowmelt_doors.sqs.dead_letters import DeadLetters
 from snowmelt_doors.sqs.errors import SqsError, no_queue, told
 from snowmelt_doors.sqs.forms import SqsAction, answer, is_xml, read, refusal
 from snowmelt_doors.sqs.http import HttpAnswer, SqsRequest, SqsServer
+from snowmelt_doors.sqs.moving import MoveTasks
 from snowmelt_doors.sqs.queues import Params, SqsCaller, SqsQueues, Told
 from snowmelt_doors.sqs.receiving import MessageReceiver
 from snowmelt_doors.sqs.sending import MessageSender
@@ -69,15 +70,24 @@ class SqsDoor:
             "ChangeMessageVisibility": (receiving.change_message_visibility, get),
             "ChangeMessageVisibilityBatch": (receiving.change_message_visibility_batch, get),
         }
+        tasks = self._tasks = MoveTasks(queues, self._dead_letters)
+        self._actions |= {
+            "StartMessageMoveTask": (tasks.start_message_move_task, manage),
+            "ListMessageMoveTasks": (tasks.list_message_move_tasks, _SEEN),
+            "CancelMessageMoveTask": (tasks.cancel_message_move_task, ()),
+        }
         self._server = SqsServer(self._answer)
 
     async def listen(self, host: str, port: int, tls: SSLContext | None = None) -> int:
         """Begins to listen; at which port."""
-        return await self._server.listen(host, port, tls)
+        told = await self._server.listen(host, port, tls)
+        self._tasks.begin()
+        return told
 
     async def close(self) -> None:
         """Ends. What programs have received stays theirs."""
         await self._server.close()
+        await self._tasks.close()
 
     async def _answer(self, request: SqsRequest) -> HttpAnswer:
         xml = is_xml(request)
@@ -126,7 +136,11 @@ class SqsDoor:
 
 
 def _check_right(user: User, rights: tuple[Right, ...], params: dict[str, Any]) -> None:
-    named = [params[key] for key in ("QueueUrl", "QueueName", "SourceArn") if params.get(key)]
+    named = [
+        params[key]
+        for key in ("QueueUrl", "QueueName", "SourceArn", "DestinationArn")
+        if params.get(key)
+    ]
     for one in named:
         name = name_in(str(one))
         if rights and name and not any(user.may(right, engine_name(name)) for right in rights):

@@ -19,6 +19,7 @@ _OLD: Final = "AWS.SimpleQueueService."
 _OLD_CODES: Final = {
     "QueueDoesNotExist": f"{_OLD}NonExistentQueue",
     "QueueNameExists": "QueueAlreadyExists",
+    "PurgeQueueInProgress": f"{_OLD}PurgeQueueInProgress",
     "QueueDeletedRecently": f"{_OLD}QueueDeletedRecently",
     "EmptyBatchRequest": f"{_OLD}EmptyBatchRequest",
     "InvalidBatchEntryId": f"{_OLD}InvalidBatchEntryId",

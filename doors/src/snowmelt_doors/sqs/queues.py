@@ -28,6 +28,7 @@ KEY: Final = "q/"
 TAGS_MAX: Final = 50
 DELETION_SECONDS: Final = 15.0
 """After so long a deletion that another door began is ended by whoever makes the queue anew."""
+PURGE_SECONDS: Final = 60.0
 _TRIES: Final = 20
 _PAGE: Final = 1_000
 _DELIVERIES: Final = 1_000_000
@@ -124,6 +125,8 @@ class SqsQueues:
         wants_fifo = isinstance(given, dict) and str(given.get("FifoQueue", "")).lower() == "true"
         if wants_fifo and not str(said).endswith(FIFO):
             raise bad_parameter("The name of a FIFO queue must end with .fifo")
+        if wants_fifo:
+            raise SqsError("UnsupportedOperation", "This door has no FIFO queues yet.")
         name = checked_name(said, fifo=wants_fifo)
         attributes = {key: one for key, one in checked(given, fifo=wants_fifo).items() if one}
         tags = _checked_tags(asked.get("tags") or asked.get("Tags") or {}, name)
@@ -223,6 +226,15 @@ class SqsQueues:
         """What waits and what is delayed goes; so does what is in the hands of programs."""
         del caller
         record = await self.record(asked.get("QueueUrl"))
+        now = time.time()
+
+        def purged(one: QueueRecord) -> QueueRecord:
+            if now - one.purged < PURGE_SECONDS:
+                text = f"Only one PurgeQueue operation on {one.name} is allowed every 60 seconds."
+                raise SqsError("PurgeQueueInProgress", text, 403)
+            return msgspec.structs.replace(one, purged=now)
+
+        await self._change(record.name, purged)
         await self.fifo(record.name).purge()
         return {}
 

@@ -200,3 +200,30 @@ def test_the_example_runs(port: int, capsys: pytest.CaptureFixture[str]) -> None
     example = run_path(str(EXAMPLES / "sqs" / "__main__.py"), run_name="example")
     example["main"](["--endpoint", f"http://127.0.0.1:{port}", "--count", "25"])
     assert capsys.readouterr().out == "25 thumbnails made, 0 messages left\n"
+
+
+def test_a_task_brings_dead_letters_back_once(sqs: Any, other: Any, made: Make) -> None:
+    dead = made()
+    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"][
+        "QueueArn"
+    ]
+    url = made(RedrivePolicy=json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1}))
+    for at in range(5):
+        sqs.send_message(QueueUrl=url, MessageBody=str(at))
+    sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+    sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+    assert counts(sqs, dead) == ("5", "0", "0")
+    sqs.start_message_move_task(SourceArn=arn)
+    got: list[str] = []
+    while len(got) < 5:
+        some = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=5)
+        got += [one["Body"] for one in some["Messages"]]
+    assert sorted(got) == ["0", "1", "2", "3", "4"]
+    until = time.monotonic() + 20
+    while (told := other.list_message_move_tasks(SourceArn=arn)["Results"][0])[
+        "Status"
+    ] != "COMPLETED":
+        assert time.monotonic() < until, told
+        time.sleep(0.1)
+    assert told["ApproximateNumberOfMessagesMoved"] == 5
+    assert counts(sqs, dead) == ("0", "0", "0")

@@ -198,10 +198,10 @@ class MoveTasks:
             try:
                 await self._queues.registry.look()
                 for version, task in self._all():
-                    late = task.status == "RUNNING" and task.until < time.time()
-                    if late and task.handle not in self._working:
-                        if await self._say(version, self._mine(task)):
-                            self._work_on(task.handle)
+                    left = task.status == "RUNNING" and task.until < time.time()
+                    left = left and task.handle not in self._working
+                    if left and await self._say(version, self._mine(task)):
+                        self._work_on(task.handle)
             except SnowmeltError:
                 continue  # the cluster is away; it is asked again
 

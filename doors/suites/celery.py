@@ -1,6 +1,6 @@
 """Others' suites over the Celery door: kombu's own integration classes, and Celery's.
 
-    python doors/suites/celery.py [kombu] [celery] [--keep]
+    python doors/suites/celery.py [kombu] [celery]
 
 It fetches the sources of the kombu and the Celery that are installed, runs what they have for any
 broker against a real node, and prints a score. A failure whose reason is known stands below; any
@@ -8,17 +8,19 @@ other one, and a known one that passes, ends it with 1.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local import LocalCluster, free_port
 
 BUILD = Path("build/suites/celery")
 
@@ -52,10 +54,24 @@ class TestEventLoop(common.BaseEventLoop): pass
 class TestFailover(common.BaseFailover): pass
 """
 
+EXTRA = ("pytest-rerunfailures==16.7", "redis==8.1.0", "sqlalchemy==2.1.9")
+"""What Celery's tests import, and nothing else here does."""
+
+SITE = "import snowmelt_doors.celery\n"
+"""A worker that the command line of Celery starts alone imports no program that would."""
+
 _PORT = (
     "kombu reads no port out of a URL that its transport reads itself, since several hosts may "
     "stand in ours; the failover itself is in the tests beside it"
 )
+OF_OTHERS = (
+    "test_backend.py",  # Azure's
+    "test_cache_backend.py",
+    "test_database_backend.py",
+    "test_redis_backend.py",
+)
+"""Suites of other backends, which name theirs themselves."""
+
 REASONS = {
     "TestFailover::test_failover_switches_to_alternate_url": _PORT,
 }
@@ -115,6 +131,49 @@ def kombu(url: str) -> list[Outcome]:
     return run_pytest(source, url, "-c", os.devnull, "test_snowmelt.py")
 
 
+def extras() -> Path:
+    """A folder with what only these tests need."""
+    folder = BUILD / "extra"
+    if not folder.is_dir():
+        get = ["install", "--quiet", "--no-deps", "--target", str(folder), *EXTRA]
+        subprocess.run([sys.executable, "-m", "pip", *get], check=True)
+    return folder
+
+
+@contextmanager
+def redis() -> Iterator[dict[str, str]]:
+    """Some tasks count in Redis how often they ran; without one their tests fail."""
+    program = shutil.which("redis-server")
+    if program is None:
+        yield {}
+        return
+    port = str(free_port())
+    with tempfile.TemporaryDirectory() as folder:
+        quiet = ["--port", port, "--save", "", "--dir", folder, "--bind", "127.0.0.1"]
+        server = subprocess.Popen([program, *quiet], stdout=subprocess.DEVNULL)
+        try:
+            yield {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": port}
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def celery(url: str) -> list[Outcome]:
+    source = source_of("celery")
+    run = BUILD / "celery-tests"  # without Celery itself: the one that is installed is tried
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(source / "t", run / "t")
+    (run / "sitecustomize.py").write_text(SITE, encoding="utf-8")
+    run = run.resolve()
+    paths = [str(run), str(extras().resolve()), os.environ.get("PYTHONPATH", "")]
+    plugins = ["-p", "snowmelt_doors.celery", "-p", "celery.contrib.pytest"]
+    asked = ["-c", os.devnull, *plugins, "-o", "python_classes=test_* Test*", "--timeout", "90"]
+    left_out = [f"--ignore=t/integration/{one}" for one in OF_OTHERS]
+    with redis() as counting:
+        places = {"TEST_BROKER": url, "TEST_BACKEND": url, "PYTHONPATH": os.pathsep.join(paths)}
+        return run_pytest(run, url, *asked, *left_out, "t/integration", **places, **counting)
+
+
 def score(suite: str, found: list[Outcome]) -> bool:
     """Prints it; whether each failure has a reason, and each reason a failure."""
     good = [one for one in found if one.passed]
@@ -131,7 +190,7 @@ def score(suite: str, found: list[Outcome]) -> bool:
     return not unknown
 
 
-SUITES = {"kombu": kombu}
+SUITES = {"kombu": kombu, "celery": celery}
 
 
 def main() -> int:

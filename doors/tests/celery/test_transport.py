@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kombu
+import msgspec
 import pytest
 from kombu.exceptions import ChannelError, OperationalError
 from kombu.pidbox import Mailbox
@@ -15,6 +16,7 @@ from kombu.pidbox import Mailbox
 import snowmelt
 from snowmelt.cli.local import LocalNode
 from snowmelt_doors.celery.exchanges import BATON
+from snowmelt_doors.celery.messages import packed, stored
 
 Connect = Callable[..., Any]
 
@@ -139,8 +141,18 @@ def test_what_is_no_message_is_set_aside(connect: Connect, node: LocalNode, name
     connection, queue = connect(), queue_named(name)
     publish(connection, queue, "one")
     with snowmelt.connect(node.url) as cluster:
-        cluster.queue(name).put(b"not a message", priority=9)
-    assert [one.payload for one in got(connection, queue, 1)] == ["one"]
+        jobs = cluster.queue(name)
+        good = {"body": b"{}", "content-type": "application/json", "headers": {}}
+        strange = [
+            stored({**good, "properties": {"delivery_info": "none"}}),
+            msgspec.structs.replace(
+                stored({**good, "properties": {}}), encoded=b"\xff", is_text=True
+            ),
+        ]
+        for body in (b"not a message", b"", b"\x91" * 10_000, *map(packed, strange)):
+            jobs.put(body, priority=9)
+        assert [one.payload for one in got(connection, queue, 1)] == ["one"]
+        assert len(jobs.peek(dead=True)) == 5
 
 
 def test_an_expired_message_is_dropped(connect: Connect, name: str) -> None:

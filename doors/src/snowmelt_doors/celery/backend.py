@@ -53,6 +53,7 @@ class ResultConsumer(BaseResultConsumer):
 
     def stop(self) -> None:
         self._over = True
+        self._thread = None
 
     def on_wait_for_pending(self, result: Any, **options: Any) -> None:
         """What is there already needs no waiting."""
@@ -65,6 +66,7 @@ class ResultConsumer(BaseResultConsumer):
             self._awaited.add(task_id)
             self._came.add(task_id)  # it may be stored already
             if self._thread is None:
+                self._over = False
                 heard = self.backend.results.subscribe(POLL_SECONDS)
                 self._thread = threading.Thread(
                     target=self._hear, args=(heard,), name="snowmelt-results", daemon=True
@@ -173,6 +175,14 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
                 name = self._options.get("name", NAME)
                 self._results = Results(cluster, name, expires, timeout)
             return self._results
+
+    def close(self) -> None:
+        """Ends its connection; the next call makes another."""
+        self.result_consumer.stop()
+        with self._opening:
+            results, self._results = self._results, None
+        if results is not None:
+            results.close()
 
     def as_uri(self, include_password: bool = False) -> str:
         return str(self.url)

@@ -75,7 +75,7 @@ def delivery_of(consumer: ChannelConsumer | None, item: Any, tag: int) -> Unhear
     """What a consumer is to hear of an item; None for what nobody is to hear of."""
     try:
         message = unpacked(item.body)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter of what is nested too deep
         _LOG.warning("an item of %r is no message, and was set aside as dead", item.held[0])
         with suppress(snowmelt.SnowmeltError):
             item.nack(reason="no message of kombu", dead=True)

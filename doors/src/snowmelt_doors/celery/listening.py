@@ -163,7 +163,7 @@ class Listeners:
             return False
 
     def _spread(self, exchange: str, body: bytes) -> None:
-        with suppress(ValueError):  # what is no message of kombu is nobody's here
+        with suppress(ValueError, RecursionError):  # what is no message is nobody's here
             came = heard(body)
             with self._lock:
                 for queue in self._queues.values():

@@ -79,12 +79,24 @@ def packed(message: StoredMessage | TopicMessage) -> bytes:
 
 def unpacked(body: bytes) -> StoredMessage:
     """Raises `ValueError` for what is no message of kombu."""
-    return _DECODER.decode(body)
+    return _checked(_DECODER.decode(body))
 
 
 def heard(body: bytes) -> TopicMessage:
     """The same of a topic."""
-    return _TOPIC.decode(body)
+    told = _TOPIC.decode(body)
+    _checked(told.message)
+    return told
+
+
+def _checked(message: StoredMessage) -> StoredMessage:
+    """Raises `ValueError` for what kombu would trip over."""
+    if message.is_text:
+        message.encoded.decode()
+    told = message.properties.get("delivery_info")
+    if told is not None and type(told) is not dict:
+        raise ValueError(f"delivery_info of {type(told)}, and not a map")
+    return message
 
 
 def priority_of(message: StoredMessage) -> int:

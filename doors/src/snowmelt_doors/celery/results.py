@@ -174,6 +174,9 @@ class Results:
         self._lock = threading.Lock()
         self._shards: dict[int, Shard] = {}
 
+    def close(self) -> None:
+        self._cluster.close()
+
     def put(self, key: bytes, value: bytes, *, final: bool = False) -> None:
         """Returns when it is safe."""
         self._log(LogRecord(FINAL if final else SET, key, value))

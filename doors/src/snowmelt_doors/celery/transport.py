@@ -120,7 +120,8 @@ class SnowmeltTransport(virtual.Transport):
             raise TimeoutError("no message came in the time given")
         for at, one in enumerate(came):
             try:
-                one.consumer.channel.hand_out(one)
+                if not one.consumer.channel.closed:  # by the callback of one before
+                    one.consumer.channel.hand_out(one)
             except BaseException:
                 self.inbox.put_back(came[at + 1 :])
                 raise

@@ -1,0 +1,148 @@
+"""A result backend over a real node, without a worker: what is stored, found, counted and told."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery.result import AsyncResult
+
+import snowmelt
+from celery import Celery, states
+from snowmelt.cli.local import LocalNode
+from snowmelt_doors.celery.results import Results
+
+
+@pytest.fixture
+def app(node: LocalNode, name: str) -> Iterator[Any]:
+    made = Celery(name, broker=node.url, backend=node.url)
+    made.conf.result_backend_transport_options = {"name": name[-60:].strip("-")}
+    yield made
+    made.backend.close()
+    made.close()
+
+
+def test_celery_finds_the_backend_by_its_scheme(app: Any) -> None:
+    assert type(app.backend).__module__ == "snowmelt_doors.celery.backend"
+
+
+def test_another_program_finds_a_result_until_it_is_forgotten(app: Any) -> None:
+    assert AsyncResult("a", app=app).state == states.PENDING
+    app.backend.store_result("a", {"sum": 3}, states.SUCCESS)
+    other = app.backend.__class__(app, url=app.backend.url)
+    assert other.get_task_meta("a")["result"] == {"sum": 3}
+    AsyncResult("a", app=app).forget()
+    assert other.get_task_meta("a", cache=False)["status"] == states.PENDING
+    other.close()
+
+
+def test_a_failure_comes_back_as_what_it_was(app: Any) -> None:
+    app.backend.mark_as_failure("a", KeyError("no such article"))
+    with pytest.raises(KeyError):
+        AsyncResult("a", app=app).get(timeout=5)
+
+
+def test_success_is_final(app: Any) -> None:
+    for state in (states.STARTED, states.SUCCESS, states.STARTED, states.FAILURE):
+        result = ValueError("late") if state == states.FAILURE else state
+        app.backend.store_result("a", result, state)
+    assert app.backend.get_task_meta("a")["result"] == states.SUCCESS
+
+
+def test_who_waits_is_woken_when_a_result_is_stored(app: Any) -> None:
+    result, began = AsyncResult("a", app=app), threading.Event()
+    took: list[float] = []
+
+    def wait() -> None:
+        began.set()
+        assert result.get(timeout=20) == "done"
+        took.append(time.monotonic())
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert began.wait(10)
+    time.sleep(1.2)
+    stored = time.monotonic()
+    app.backend.store_result("a", "done", states.SUCCESS)
+    waiting.join(20)
+    assert took
+    assert took[0] - stored < 0.9  # not at the next look
+
+
+def test_a_part_of_a_chord_counts_once(app: Any) -> None:
+    """A part runs twice when its worker dies after it was counted."""
+    backend = app.backend
+    key, turns = backend.get_key_for_chord("group"), []
+    for task_id in ("one", "two", "one", "three", "two"):
+        backend._part.task_id = task_id
+        turns.append(backend.incr(key))
+    assert turns == [1, 2, 1, 3, 2]
+
+
+def test_threads_and_programs_agree_which_part_was_the_last(node: LocalNode, name: str) -> None:
+    turns: list[int] = []
+
+    def join(who: bytes) -> None:
+        with snowmelt.connect(node.url) as cluster:
+            turns.append(Results(cluster, name, None, 10.0).join(b"chord", who))
+
+    threads = [threading.Thread(target=join, args=(b"%d" % at,)) for at in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(turns) == list(range(1, 9))
+
+
+def test_what_is_expired_is_gone_and_removed(node: LocalNode, name: str) -> None:
+    with snowmelt.connect(node.url) as cluster:
+        results = Results(cluster, name, 0.5, 10.0)
+        keys = [b"%d" % at for at in range(20)]
+        for key in keys:
+            results.put(key, b"value")
+        assert results.get(keys) == [b"value"] * 20
+        time.sleep(0.6)
+        results.put(b"new", b"value")
+        assert results.get([*keys, b"new"]) == [*[None] * 20, b"value"]
+        assert results.clean() == 20
+        shown = [one for one in cluster.overview() if one.name.startswith(f"{name}.")]
+        assert sum(one.status.ready for one in shown) == 1
+        assert Results(cluster, name, 0.5, 10.0).get([b"new"]) == [b"value"]
+
+
+def test_a_group_is_saved_and_restored(app: Any) -> None:
+    results = [AsyncResult(one, app=app) for one in ("a", "b")]
+    saved = app.GroupResult("group", results)
+    saved.save()
+    for one in ("a", "b"):
+        app.backend.store_result(one, one * 2, states.SUCCESS)
+    restored = app.GroupResult.restore("group")
+    assert restored.join_native(timeout=10) == ["aa", "bb"]
+    restored.delete()
+    assert app.GroupResult.restore("group") is None
+
+
+def test_a_child_reads_and_stores_by_itself(app: Any) -> None:
+    app.backend.store_result("a", 1, states.SUCCESS)
+    assert AsyncResult("a", app=app).get(timeout=5) == 1
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            app.backend.result_consumer._after_fork()
+            app.backend.store_result("b", 2, states.SUCCESS)
+            code = 0 if AsyncResult("b", app=app).get(timeout=10) == 2 else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert AsyncResult("b", app=app).get(timeout=5) == 2
+
+
+def test_a_chord_whose_group_is_not_there_says_so(app: Any) -> None:
+    """And the worker that finds it does not end."""
+    request = SimpleNamespace(id="part", group="nowhere", chord=None)
+    with pytest.raises(AttributeError):  # of the callback, which there is not
+        app.backend.on_chord_part_return(request, states.SUCCESS, 1)

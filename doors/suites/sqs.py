@@ -193,10 +193,9 @@ def run(python: Path, tests: Path, endpoint: str, report: Path, names: list[str]
     }
     which = ["-k", " or ".join(names)] if names else []
     files = [str(tests / "test_sqs" / one) for one in FILES]
-    command = [
-        str(python), "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider", "-W", "ignore",
-        "--rootdir", str(tests.parent), f"--junitxml={report}", "--tb=short", *which, *files,
-    ]  # fmt: skip
+    plain = ["-q", "-c", os.devnull, "-p", "no:cacheprovider", "-W", "ignore", "--tb=short"]
+    where = ["--rootdir", str(tests.parent), f"--junitxml={report}"]
+    command = [str(python), "-m", "pytest", *plain, *where, *which, *files]
     subprocess.run(command, cwd=tests.parent, env=os.environ | given, check=False)
 
 

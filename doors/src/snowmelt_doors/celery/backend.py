@@ -5,7 +5,8 @@
 2. Who waits in `get` is woken when a result is stored, by a topic. What it may have missed is
    looked at again after five seconds.
 3. A chord's parts are counted by their task ids, in one order that all workers see. So a part that
-   ran twice counts once, and exactly one finds that it was the last.
+   ran twice counts once, and exactly one finds that it was the last. It has what all have brought,
+   and publishes the body. If it dies before, and runs again, it publishes it then.
 """
 
 import logging
@@ -16,6 +17,10 @@ from typing import Any, Final
 
 from celery.backends.asynchronous import AsyncBackendMixin, BaseResultConsumer
 from celery.backends.base import BaseKeyValueStoreBackend
+from celery.canvas import maybe_signature
+from celery.exceptions import ChordError
+from celery.result import GroupResult, allow_join_result
+from celery.utils.functional import _regen
 from kombu.utils.encoding import bytes_to_str, ensure_bytes
 
 import snowmelt
@@ -25,6 +30,8 @@ from snowmelt_doors.celery.results import Results
 
 TIMEOUT: Final = 10.0
 NAME: Final = "celery.results"
+LAST: Final = 1 << 62
+"""The place of a part that has none of its own."""
 LOOK_SECONDS: Final = 5.0
 _PAUSE: Final = 0.2
 _LOG: Final = logging.getLogger(__name__)
@@ -150,7 +157,6 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
     ResultConsumer = ResultConsumer
     supports_native_join = True
     supports_autoexpire = True
-    implements_incr = True
     persistent = True
 
     def __init__(self, app: Any, url: str | None = None, **options: Any) -> None:
@@ -158,7 +164,6 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
         self._options = dict(app.conf.get("result_backend_transport_options") or {})
         self._results: Results | None = None
         self._opening = threading.Lock()
-        self._part = threading.local()
         self.result_consumer = self.ResultConsumer(
             self, self.app, self.accept, self._pending_results, self._pending_messages
         )
@@ -208,13 +213,72 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
     def delete(self, key: Any) -> None:
         self.results.delete(ensure_bytes(key))
 
-    def incr(self, key: Any) -> int:
-        """The how manieth part of a chord this is: of those that were counted, by their ids."""
-        return self.results.join(ensure_bytes(key), ensure_bytes(self._part.task_id))
+    def apply_chord(self, header_result_args: Any, body: Any, **options: Any) -> None:
+        """A header that has groups in it is saved, so that what comes of it keeps its shape."""
+        if isinstance(header_result_args[1], _regen):
+            return
+        header = self.app.GroupResult(*header_result_args)
+        if any(isinstance(one, GroupResult) for one in header.results):
+            header.save(backend=self)
+
+    def set_chord_size(self, group_id: str, chord_size: int) -> None:
+        self.results.expect(self._chord_key(group_id), chord_size)
+
+    def add_to_chord(self, chord_id: str, result: Any) -> None:
+        self.results.expect_more(self._chord_key(chord_id), ensure_bytes(result.id))
 
     def on_chord_part_return(self, request: Any, state: Any, result: Any, **options: Any) -> None:
-        self._part.task_id = request.id
-        super().on_chord_part_return(request, state, result, **options)
+        """A part of a chord is done; the last one publishes the body."""
+        group_id, task_id = request.group, request.id
+        if not group_id or not task_id:
+            return
+        key = self._chord_key(group_id)
+        index = LAST if request.group_index is None else request.group_index
+        told = self.encode([index, task_id, state, self.encode_result(result, state)])
+        parts = self.results.join(key, ensure_bytes(task_id), ensure_bytes(told))
+        if not parts:
+            return
+        callback = maybe_signature(request.chord, app=self.app)
+        try:
+            found = self._joined(group_id, parts)
+            self.app.amqp._retry_publish(callback.delay, found)  # noqa: SLF001
+        except ChordError as error:
+            _LOG.exception("chord %r failed", group_id)
+            self.chord_error_from_stack(callback, error)
+        except Exception as error:
+            _LOG.exception("chord %r failed", group_id)
+            failed = ChordError(f"Callback error: {error!r}")
+            self.chord_error_from_stack(callback, failed)
+        finally:
+            self.results.delete(key)
+            self.delete(self.get_key_for_group(group_id))
+
+    def _joined(self, group_id: str, parts: list[bytes]) -> list[Any]:
+        """What the body of a chord gets; raises `ChordError` when a part failed."""
+        header = GroupResult.restore(group_id, backend=self, app=self.app)
+        if header is not None:
+            header.on_ready()
+            with allow_join_result():
+                timeout = self.app.conf.result_chord_join_timeout
+                try:
+                    return list(header.join_native(timeout=timeout, propagate=True))
+                except Exception as error:
+                    failed = next(header._failed_join_report(), None)  # noqa: SLF001
+                    who = "" if failed is None else f"Dependency {failed.id} raised "
+                    raise ChordError(f"{who}{error!r}") from error
+        told = sorted((self.decode(one) for one in parts), key=lambda one: int(one[0]))
+        return [self._part_of(*one) for one in told]
+
+    def _part_of(self, index: int, task_id: str, state: str, result: Any) -> Any:
+        del index
+        found = self.exception_to_python(result) if state in states.EXCEPTION_STATES else result
+        if state in states.PROPAGATE_STATES:
+            raise ChordError(f"Dependency {task_id} raised {found!r}") from found
+        return found
+
+    def _chord_key(self, group_id: str) -> bytes:
+        key: bytes = ensure_bytes(self.get_key_for_chord(group_id))
+        return key
 
     def _store_result(
         self,

@@ -5,8 +5,9 @@
 2. A program that asks for a key reads the shard once, and from then on only what is new. It keeps
    the place of each key's last item, some 100 bytes, and the newest values.
 3. A value with which a key is `final` stays: what is set later is passed over, until it is deleted.
-4. Parts are counted by who they are. The first item of each part has its turn in the order of the
-   shard, so all programs count the same, and a part that is said twice counts once.
+4. Parts of a chord are counted by who they are. The first item of each part has its turn in the
+   order of the shard, so all programs count the same, and a part that is said twice counts once.
+   How many there are to be is an item of the same key.
 5. After `expires` seconds an item is as if it were not there. Who puts also removes some that are
    so old from the head of their shard, one program at a time.
 6. Who waits hears a topic, on which each key is published that may be waited for, after its item
@@ -32,6 +33,8 @@ SET: Final = 0
 FINAL: Final = 1
 DELETE: Final = 2
 PART: Final = 3
+SIZE: Final = 4
+MORE: Final = 5
 SHARDS: Final = 16
 SURVEYED: Final = 4096
 VALUES_KEPT: Final = 2000
@@ -46,7 +49,22 @@ class LogRecord(msgspec.Struct, frozen=True, array_like=True):
     what: int
     key: bytes
     value: bytes
-    """The value, or who the part is."""
+    who: bytes = b""
+    """Of a part: which it is."""
+
+
+class ChordParts(msgspec.Struct):
+    """What is known of a chord, as far as its shard was read."""
+
+    parts: dict[bytes, bytes] = {}
+    """What each part brought, in their turn."""
+    size: int = 0
+    """How many there are to be, when it is known, with those that came to it later."""
+    added: set[bytes] = set()
+
+    def turn(self, who: bytes) -> int:
+        """The how manieth part this was, from 1 on."""
+        return list(self.parts).index(who) + 1
 
 
 _ENCODE: Final = msgspec.msgpack.encode
@@ -68,7 +86,7 @@ class Shard:
         self.queue = queue
         self._next = 0
         self._places: dict[bytes, KeyPlace] = {}
-        self._parts: dict[bytes, dict[bytes, int]] = {}
+        self._chords: dict[bytes, ChordParts] = {}
         self._values: OrderedDict[int, bytes] = OrderedDict()
 
     def read_on(self, timeout: float) -> None:
@@ -99,9 +117,9 @@ class Shard:
                 return record.value
         return None
 
-    def turn(self, key: bytes, part: bytes) -> int:
-        """The how manieth part this was, from 1 on; 0 when it was none."""
-        return self._parts.get(key, {}).get(part, 0)
+    def chord(self, key: bytes) -> ChordParts:
+        """What is known of a chord."""
+        return self._chords.setdefault(key, ChordParts())
 
     def _read(self, spans: Any) -> list[tuple[int, float, LogRecord]]:
         reading = self.queue.read(spans)
@@ -119,10 +137,13 @@ class Shard:
     def _apply(self, position: int, put_at: float, record: LogRecord) -> None:
         before = self._places.get(record.key)
         if record.what == PART:
-            parts = self._parts.setdefault(record.key, {})
-            parts.setdefault(record.value, len(parts) + 1)
+            self.chord(record.key).parts.setdefault(record.who, record.value)
+        elif record.what == SIZE:
+            self.chord(record.key).size = int(record.value)
+        elif record.what == MORE:
+            self.chord(record.key).added.add(record.who)
         elif record.what == DELETE:
-            self._parts.pop(record.key, None)
+            self._chords.pop(record.key, None)
             gone = self._places.pop(record.key, None)
             if gone is not None:
                 self._values.pop(gone.position, None)
@@ -184,13 +205,25 @@ class Results:
     def delete(self, key: bytes) -> None:
         self._log(LogRecord(DELETE, key, b""))
 
-    def join(self, key: bytes, part: bytes) -> int:
-        """Counts a part; the how manieth it was when it was counted first."""
-        self._log(LogRecord(PART, key, part))
+    def expect(self, key: bytes, size: int) -> None:
+        """So many parts of a chord are to come."""
+        self._log(LogRecord(SIZE, key, b"%d" % size))
+
+    def expect_more(self, key: bytes, who: bytes) -> None:
+        """One more is to come."""
+        self._log(LogRecord(MORE, key, b"", who))
+
+    def join(self, key: bytes, who: bytes, what: bytes) -> list[bytes]:
+        """Counts a part; what all have brought when this was the last of them, else nothing."""
+        self._log(LogRecord(PART, key, what, who))
         with self._lock:
             shard = self._shard(key)
             shard.read_on(self._timeout)
-            return shard.turn(key, part)
+            chord = shard.chord(key)
+            size = chord.size and chord.size + len(chord.added)
+            if who not in chord.parts or chord.turn(who) != size:
+                return []
+            return list(chord.parts.values())[:size]
 
     def get(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """The value of each key, None for one that has none; each shard is asked once."""

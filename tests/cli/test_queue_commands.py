@@ -101,6 +101,27 @@ def test_create_leaves_what_is_there_as_asked_and_refuses_what_differs(
     assert (ended.returncode, b"there is no queue" in ended.stderr) == (9, True)
 
 
+def test_one_item_is_shown_brought_back_moved_and_dropped(run: Run, queue: str) -> None:
+    fine(run("put", queue, "one", "two", "three"))
+    fine(run("put", queue, "later", "--delay", "600"))
+    assert fine(run("item", queue, "0")).splitlines()[-1] == b"ready"
+    assert fine(run("item", queue, "3")).splitlines()[-1].startswith(b"delayed for 9 min ")
+    assert fine(run("item", queue, "99")) == b"never put\n"
+    assert as_json(run("item", queue, "1", "--json"))["body"] == "two"
+    assert fine(run("item", queue, "3", "--bring-back")) == b"it is ready\n"
+    again = run("item", queue, "3", "--bring-back")
+    assert (again.returncode, again.stdout) == (4, b"there was nothing to do\n")
+    fine(run("create", queue + "-b"))
+    moved = fine(run("item", queue, "1", "--move-to", queue + "-b"))
+    assert moved == f"it is in {queue}-b now, at 0\n".encode()
+    assert as_json(run("item", queue, "0", "--drop", "--json")) == {"done": True}
+    assert fine(run("item", queue, "0")) == b"ended\n"
+    assert fine(run("get", queue, "-n", "9", "--lines")) == b"three\nlater\n"
+    assert fine(run("get", queue + "-b")) == b"two"
+    both = run("item", queue, "2", "--drop", "--bring-back")
+    assert both.returncode == 2
+
+
 def test_words_and_files_are_items(run: Run, queue: str, tmp_path: Path) -> None:
     assert b"2 items put into" in fine(run("put", queue, "one", "zwö"))
     (tmp_path / "body").write_bytes(NASTY)

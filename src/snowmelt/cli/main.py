@@ -43,6 +43,7 @@ COMMANDS: Final = {
         "pause": "altering",
         "resume": "altering",
         "redrive": "queue",
+        "item": "item",
         "purge": "queue",
         "delete": "queue",
         "backup": "backup",

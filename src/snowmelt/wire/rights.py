@@ -29,7 +29,13 @@ from snowmelt.protocols.queue.backups import Restore, Save
 from snowmelt.protocols.queue.deletes import Delete
 from snowmelt.protocols.queue.drains import Drain
 from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
-from snowmelt.protocols.queue.statuses import ListConsumers, Overview
+from snowmelt.protocols.queue.statuses import (
+    ChangeItem,
+    DescribeItem,
+    ListConsumers,
+    Overview,
+    ShowItem,
+)
 from snowmelt.wire.codec import Request
 
 PUT, GET, PEEK = (Right.PUT,), (Right.GET,), (Right.PEEK,)
@@ -124,6 +130,9 @@ RULES: Final[dict[type, Rule]] = {
     queue.ListQueues: Rule(sees="only"),
     Overview: Rule(sees="only"),
     ListConsumers: Rule(ADMIN, _QUEUE),
+    DescribeItem: Rule(ADMIN, _QUEUE),  # it names the client that has it
+    ShowItem: Rule(PEEK, _QUEUE),
+    ChangeItem: Rule(MANAGE, _QUEUE, audited=True),
     Save: Rule(ADMIN, _QUEUE),
     Restore: Rule(ADMIN, _QUEUE),
     # pools

@@ -133,6 +133,41 @@ def redrive(own):
     expect(type(back) is int, "redrive tells how many: {}", back)
 
 
+def first_of(own):
+    return own.judged.peek(1)[0].position
+
+
+@recipe("Fifo.item", "PriorityQueue.item")
+def look_at_one(own):
+    [body] = own.fill()
+    told = yield Act(own.queue.item, first_of(own))
+    expect(told.seen is not None and told.seen.body == body, "it is shown: {}", told)
+
+
+@recipe("Fifo.drop", "PriorityQueue.drop")
+def drop(own):
+    with own.takes_off(own.fill()):
+        done = yield Act(own.queue.drop, first_of(own))
+        expect(type(done) is bool, "drop tells whether it was there: {}", done)
+
+
+@recipe("Fifo.bring_back", "PriorityQueue.bring_back")
+def bring_back(own):
+    own.fill()
+    item = own.judged.get()
+    done = yield Act(own.queue.bring_back, item.position)
+    expect(type(done) is bool, "bring_back tells whether it was so: {}", done)
+
+
+@recipe("Fifo.move", "PriorityQueue.move")
+def move(own):
+    """What is in the other queue is not judged: a move that fails may leave the item in both."""
+    aside = own.cluster.fifo(f"{own.name}-aside")
+    with own.takes_off(own.fill()):
+        where = yield Act(own.queue.move, first_of(own), aside)
+        expect(type(where) is int, "move tells where: {}", where)
+
+
 @recipe("Fifo.alter", "PriorityQueue.alter")
 def alter(own):
     """To what it is: whoever opens it next says the same settings as before."""

@@ -385,14 +385,14 @@ class FifoSteps(GrantedSteps):
             peeked: Peeked = yield from self.ask_about(ask, timeout, PEEK_BYTES)
             if not (peeked.parts or peeked.spans):
                 break
-            seen += yield from self._shown(peeked)
+            seen += yield from self.shown(peeked)
             if self.ranks is not None and self.ranks.keyed:
                 break  # what comes after them has no position to ask for
             ends = [part.start + part_items(part) for part in peeked.parts]
             start = max(ends + [span.stop for span in peeked.spans])
         return seen
 
-    def _shown(self, peeked: Peeked) -> Steps[list[Seen]]:
+    def shown(self, peeked: Peeked) -> Steps[list[Seen]]:
         """With what did not come along, of which nothing has a key."""
         parts = peeked.parts
         if peeked.spans:

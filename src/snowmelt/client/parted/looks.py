@@ -54,6 +54,7 @@ from snowmelt.protocols.queue.calls import (
     Survey,
 )
 from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
+from snowmelt.protocols.queue.statuses import ChangeItem, DescribeItem, ShowItem
 
 _LOOK: Final = 2.0
 """So many seconds a partition is asked how it is before it counts as away."""
@@ -70,6 +71,9 @@ _OF_ONE: Final[dict[Any, str]] = {
     PublishStaged: "a publication",
     Plan: "a plan",
     Put: "what is staged",
+    DescribeItem: "one item",
+    ShowItem: "one item",
+    ChangeItem: "one item",
 }
 """What only each partition has by itself."""
 

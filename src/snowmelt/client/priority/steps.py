@@ -131,7 +131,7 @@ class RankedSteps(FifoSteps):
         yield from self._told(Wait(timeout))
         ask = Select(self.name, rank, share or 0.0)
         peeked: Peeked = yield from self.ask_about(ask, timeout)
-        return next(iter((yield from self._shown(peeked))), None)
+        return next(iter((yield from self.shown(peeked))), None)
 
     def stats(self, timeout: float) -> Steps[QueueStatus]:
         """How the queue is; by priorities as people know them."""

@@ -9,6 +9,7 @@ from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.forking import Own
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, Steps, run
+from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking import LeasingQueue
@@ -23,6 +24,13 @@ from snowmelt.client.queue.group_steps import (
     survey,
 )
 from snowmelt.client.queue.groups import Group
+from snowmelt.client.queue.one_item import (
+    ItemOverview,
+    change,
+    look_at,
+    put_again,
+    read_one,
+)
 from snowmelt.client.queue.options import QueueOptions
 from snowmelt.client.queue.schedules import (
     ScheduleOptions,
@@ -35,7 +43,7 @@ from snowmelt.client.queue.schedules import (
 from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.client.queue.timetables import timetable
 from snowmelt.client.tracing import Tracing
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.queue.calls import (
     GroupStatus,
     Located,
@@ -221,6 +229,68 @@ class Queue(LeasingQueue[S]):
         [(2, True)]
         """
         return run(self._port, consumers(self._steps, timeout))
+
+    def item(
+        self, position: int, *, priority: float | None = None, timeout: float = TIMEOUT
+    ) -> ItemOverview:
+        """How one item is, wherever it is: ready, delayed, leased and by whom, or dead.
+
+        `priority` is that of the item, where priorities are numbered: positions are of each.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders")
+        ...         position = orders.put(b"one")
+        ...         item = orders.get()
+        ...         print((orders.item(position)).standing)
+        ...         orders.bring_back(position), orders.drop(position)
+        ...         print((orders.item(position)).standing)
+        Standing.LEASED
+        (True, True)
+        Standing.ENDED
+        """
+        return run(self._port, look_at(self._steps, position, priority, Wait(timeout)))
+
+    def drop(
+        self, position: int, *, priority: float | None = None, timeout: float = TIMEOUT
+    ) -> bool:
+        """Ends one item, whoever has it; whether it was there, and no group's."""
+        some = change(self._steps, position, priority, Wait(timeout), drop=True)
+        return run(self._port, some)
+
+    def bring_back(
+        self, position: int, *, priority: float | None = None, timeout: float = TIMEOUT
+    ) -> bool:
+        """Makes one item ready now: its lease or its delay is over, or it is dead no more.
+
+        False where it is ready, has ended, or is a group's. Who has it under a lease learns of it
+        as of a lease that was lost.
+        """
+        some = change(self._steps, position, priority, Wait(timeout), drop=False)
+        return run(self._port, some)
+
+    def move(
+        self,
+        position: int,
+        to: "Queue[Any]",
+        *,
+        priority: float | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Position:
+        """Puts one item into another queue, of another cluster too, and drops it here.
+
+        Returns its position there. Its priority goes along where both queues have such.
+
+        It is put before it is dropped: when this fails in between, it is in both queues. So it is
+        where its consumer acknowledges it meanwhile. Its failures do not go along.
+        """
+        wait = Wait(timeout)
+        seen = run(self._port, read_one(self._steps, position, priority, wait))
+        steps: FifoSteps = to._steps  # noqa: SLF001
+        moved = run(to._port, put_again(steps, seen, wait, self._steps))  # noqa: SLF001
+        run(self._port, change(self._steps, position, priority, wait, drop=True))
+        return Position(moved)
 
     def alter(self, *, timeout: float = TIMEOUT, **options: Unpack[QueueOptions]) -> None:
         """Alters some settings of the queue while it runs; returns once they are so.

@@ -8,6 +8,7 @@ from snowmelt.client.coalescing.tasks import TaskCoalescer
 from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
+from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking_async import LeasingQueue
@@ -22,6 +23,13 @@ from snowmelt.client.queue.group_steps import (
     survey,
 )
 from snowmelt.client.queue.groups_async import Group
+from snowmelt.client.queue.one_item import (
+    ItemOverview,
+    change,
+    look_at,
+    put_again,
+    read_one,
+)
 from snowmelt.client.queue.options import QueueOptions
 from snowmelt.client.queue.schedules import (
     ScheduleOptions,
@@ -34,7 +42,7 @@ from snowmelt.client.queue.schedules import (
 from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.client.queue.timetables import timetable
 from snowmelt.client.tracing import Tracing
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.queue.calls import (
     GroupStatus,
     Located,
@@ -220,6 +228,68 @@ class Queue(LeasingQueue[S]):
         [(2, True)]
         """
         return await run_async(self._port, consumers(self._steps, timeout))
+
+    async def item(
+        self, position: int, *, priority: float | None = None, timeout: float = TIMEOUT
+    ) -> ItemOverview:
+        """How one item is, wherever it is: ready, delayed, leased and by whom, or dead.
+
+        `priority` is that of the item, where priorities are numbered: positions are of each.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders")
+        ...         position = await orders.put(b"one")
+        ...         item = await orders.get()
+        ...         print((await orders.item(position)).standing)
+        ...         await orders.bring_back(position), await orders.drop(position)
+        ...         print((await orders.item(position)).standing)
+        Standing.LEASED
+        (True, True)
+        Standing.ENDED
+        """
+        return await run_async(self._port, look_at(self._steps, position, priority, Wait(timeout)))
+
+    async def drop(
+        self, position: int, *, priority: float | None = None, timeout: float = TIMEOUT
+    ) -> bool:
+        """Ends one item, whoever has it; whether it was there, and no group's."""
+        some = change(self._steps, position, priority, Wait(timeout), drop=True)
+        return await run_async(self._port, some)
+
+    async def bring_back(
+        self, position: int, *, priority: float | None = None, timeout: float = TIMEOUT
+    ) -> bool:
+        """Makes one item ready now: its lease or its delay is over, or it is dead no more.
+
+        False where it is ready, has ended, or is a group's. Who has it under a lease learns of it
+        as of a lease that was lost.
+        """
+        some = change(self._steps, position, priority, Wait(timeout), drop=False)
+        return await run_async(self._port, some)
+
+    async def move(
+        self,
+        position: int,
+        to: "Queue[Any]",
+        *,
+        priority: float | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Position:
+        """Puts one item into another queue, of another cluster too, and drops it here.
+
+        Returns its position there. Its priority goes along where both queues have such.
+
+        It is put before it is dropped: when this fails in between, it is in both queues. So it is
+        where its consumer acknowledges it meanwhile. Its failures do not go along.
+        """
+        wait = Wait(timeout)
+        seen = await run_async(self._port, read_one(self._steps, position, priority, wait))
+        steps: FifoSteps = to._steps  # noqa: SLF001
+        moved = await run_async(to._port, put_again(steps, seen, wait, self._steps))  # noqa: SLF001
+        await run_async(self._port, change(self._steps, position, priority, wait, drop=True))
+        return Position(moved)
 
     async def alter(self, *, timeout: float = TIMEOUT, **options: Unpack[QueueOptions]) -> None:
         """Alters some settings of the queue while it runs; returns once they are so.

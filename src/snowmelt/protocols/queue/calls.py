@@ -22,7 +22,16 @@ from snowmelt.protocols.queue.schedules import (
     Unschedule,
 )
 from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
-from snowmelt.protocols.queue.statuses import Consumers, ListConsumers, Overview, Overviewed
+from snowmelt.protocols.queue.statuses import (
+    ChangeItem,
+    Consumers,
+    DescribeItem,
+    ItemStatus,
+    ListConsumers,
+    Overview,
+    Overviewed,
+    ShowItem,
+)
 from snowmelt.protocols.queue.statuses import Describe as Describe  # noqa: PLC0414 - a call as others
 from snowmelt.protocols.queue.statuses import QueueStatus as QueueStatus  # noqa: PLC0414
 
@@ -517,12 +526,12 @@ Request = (
     Open | Put | PublishStaged | Plan | Get | CancelGet | Settle | Fetch | Peek | Select | Assign
     | Locate | Survey | ReleaseGroup | ListGroups | Alter | Purge | Pause | Redrive | Describe
     | Delete | ListQueues | Overview | Drain | ListConsumers | Save | Restore
-    | Schedule | Unschedule | ListSchedules
+    | Schedule | Unschedule | ListSchedules | DescribeItem | ShowItem | ChangeItem
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Leased | GetCancelled | Settled | Fetched | Peeked
     | Assigned | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
-    | Drained | Consumers | Saved | Restored | Scheduled | ScheduleRows
+    | Drained | Consumers | Saved | Restored | Scheduled | ScheduleRows | ItemStatus
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

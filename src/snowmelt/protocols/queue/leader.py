@@ -15,7 +15,7 @@ import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration, later, milliseconds
-from snowmelt.core.interval import merged
+from snowmelt.core.interval import Interval, merged
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
@@ -36,6 +36,7 @@ from snowmelt.protocols.queue.in_sync import InSync
 from snowmelt.protocols.queue.keyed import Keyed, selected, stretches
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.one_item import change_item, item_status
 from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.outbox import LeaderOutbox, Outbox
 from snowmelt.protocols.queue.parted.partition import Partition
@@ -47,7 +48,13 @@ from snowmelt.protocols.queue.scheduling import Scheduling
 from snowmelt.protocols.queue.send_window import SendWindow
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS, delivered, leased, put_in_all
-from snowmelt.protocols.queue.statuses import Consumers, ListConsumers
+from snowmelt.protocols.queue.statuses import (
+    ChangeItem,
+    Consumers,
+    DescribeItem,
+    ListConsumers,
+    ShowItem,
+)
 from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.tails import counted
@@ -63,6 +70,7 @@ CHECKED_EACH: Final = 16
 REDRIVE_EVERY: Final = milliseconds(100)
 
 Look: TypeAlias = calls.Peek | calls.Select | calls.Describe | ListConsumers | Save
+Change: TypeAlias = calls.Purge | calls.Pause | calls.Redrive | calls.ReleaseGroup | ChangeItem
 
 
 class Leader:
@@ -270,6 +278,17 @@ class Leader:
         found = tellable(found, self.state.failures, batches, self._outbox.limits.spans_bytes)
         self.log.owe(Show(operation, tuple(found)))
 
+    def look_at(self, operation: OperationId, ask: DescribeItem | ShowItem) -> None:
+        """Shows one item, wherever it is (`one_item.py`)."""
+        state, outbox, position = self.state, self._outbox, ask.position
+        if isinstance(ask, DescribeItem):
+            told = item_status(state, self._deadlines, outbox.now, outbox.wall, position)
+            self.log.owe(ReplyTo(operation, told))
+        else:
+            lives = position in state.batches.live
+            where = (Interval(position, position + 1),) if lives else ()
+            self.log.owe(Show(operation, where))
+
     def _consumers(self, ask: ListConsumers) -> Consumers:
         using, puts = Using(), self.admission.room.puts
         using.holds(self.state.leases, self._deadlines, self._outbox.now)
@@ -280,21 +299,20 @@ class Leader:
             using.waits(self.parted.waiting_gets, ())
         return using.told(ask)
 
-    def change(
-        self,
-        operation: OperationId,
-        ask: calls.Purge | calls.Pause | calls.Redrive | calls.ReleaseGroup,
-    ) -> None:
+    def change(self, operation: OperationId, ask: Change) -> None:
         """Does something to all of it, once."""
         before = self._said.get(operation)
         if before is None:
-            done, most = calls.Changed(self._changed(ask)), self._outbox.limits.answered
+            done = calls.Changed(self._changed(operation, ask))
+            most = self._outbox.limits.answered
             before = keep(self._said, operation, done, most)
         self.log.owe(ReplyTo(operation, before))
 
-    def _changed(self, ask: calls.Purge | calls.Pause | calls.Redrive | calls.ReleaseGroup) -> int:
+    def _changed(self, operation: OperationId, ask: Change) -> int:
         state = self.state
         match ask:
+            case ChangeItem():
+                return change_item(state, operation, ask)
             case calls.Purge(dead=dead):
                 return state.purge(dead=dead)
             case calls.ReleaseGroup(group=name):

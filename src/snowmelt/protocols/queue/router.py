@@ -25,7 +25,7 @@ from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.restoring import closed
 from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
 from snowmelt.protocols.queue.settings import INLINE_MAX
-from snowmelt.protocols.queue.statuses import ListConsumers
+from snowmelt.protocols.queue.statuses import ChangeItem, DescribeItem, ListConsumers, ShowItem
 from snowmelt.protocols.queue.storing import inline_bound
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
@@ -161,6 +161,8 @@ class RequestRouter:
                 leader.publishing.plan(operation, request)
             case calls.Peek() | calls.Select() | calls.Describe() | ListConsumers() | Save():
                 leader.look(operation, request)
+            case DescribeItem() | ShowItem():
+                leader.look_at(operation, request)
             case calls.Assign() | calls.Locate() | calls.Survey() | calls.ListGroups():
                 leader.grouping.hear(operation, request)
             case Restore():
@@ -169,7 +171,13 @@ class RequestRouter:
                 leader.altering.hear(operation, request)
             case Schedule() | Unschedule() | ListSchedules():
                 leader.scheduling.hear(operation, request)
-            case calls.Purge() | calls.Pause() | calls.Redrive() | calls.ReleaseGroup():
+            case (
+                calls.Purge()
+                | calls.Pause()
+                | calls.Redrive()
+                | calls.ReleaseGroup()
+                | ChangeItem()
+            ):
                 leader.change(operation, request)
             case calls.Get(queue):
                 whole = whole_of(queue)

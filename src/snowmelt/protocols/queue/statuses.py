@@ -1,16 +1,18 @@
 """What clients ask of how queues are, and what they are told."""
 
+from enum import Enum
 from typing import Annotated, Final
 
 import msgspec
 
-from snowmelt.core.ahead import MANY, Label, Number, Real, Whole
+from snowmelt.core.ahead import MANY, Label, Number, Real, Text, Whole
 from snowmelt.core.names import NodeName
 from snowmelt.core.users import Patterns
 from snowmelt.protocols.queue.settings import QueueSettings
 
 ROWS_MAX: Final = 200
 CONSUMERS_MAX: Final = 1_000
+Place = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 ClientName = Annotated[str, msgspec.Meta(max_length=64)]
 
 
@@ -143,3 +145,60 @@ class Consumers(msgspec.Struct, frozen=True, tag="fifo.consumers", array_like=Tr
 
     rows: Annotated[tuple[ConsumerRow, ...], MANY]
     more: bool
+
+
+class Standing(Enum):
+    """Where one item is."""
+
+    READY = "ready"
+    DELAYED = "delayed"
+    LEASED = "leased"
+    DEAD = "dead"
+    WITH_A_GROUP = "with a group"
+    ENDED = "ended"
+    """Acknowledged, dropped, purged or lost: that is not remembered."""
+    NEVER = "never put"
+
+
+class DescribeItem(msgspec.Struct, frozen=True, tag="queue.describe-item", array_like=True):
+    """Asks how one item is, and who has it."""
+
+    queue: Label
+    position: Place
+
+
+class ItemStatus(msgspec.Struct, tag="queue.item-status", array_like=True):
+    """How one item is, at its leader."""
+
+    standing: Standing
+    bytes: Number = 0
+    """Of its body, about: as many as those put with it have in the mean."""
+    put_at: Number = 0
+    """By the clock of the node that took it, to a second; 0 where that is not known."""
+    failures: Number = 0
+    """How many deliveries of it failed."""
+    reason: Text = ""
+    """Why the last of them did."""
+    client: ClientName = ""
+    """Who has it."""
+    held: Real = 0.0
+    """For how many seconds, as this leader knows it."""
+    left: Real = 0.0
+    """So many seconds its lease or its delay lasts still."""
+    group: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """The group that holds it."""
+
+
+class ShowItem(msgspec.Struct, frozen=True, tag="queue.show-item", array_like=True):
+    """Shows one item, whoever has it; answered as `Peek` is, with nothing where it has ended."""
+
+    queue: Label
+    position: Place
+
+
+class ChangeItem(msgspec.Struct, frozen=True, tag="queue.change-item", array_like=True):
+    """Ends one item, or makes it ready, whoever has it."""
+
+    queue: Label
+    position: Place
+    drop: bool

@@ -1,0 +1,95 @@
+"""`snowmelt item`: one item by itself, wherever it is."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from snowmelt.cli.options import HERE, JSON, PlaceOptions
+from snowmelt.cli.queue_show import age, peek_lines, seen_object
+from snowmelt.client.queue.one_item import ItemOverview
+from snowmelt.core.errors import BadOption
+from snowmelt.core.shown import printable
+from snowmelt.protocols.queue.statuses import Standing
+
+OVER = 4
+"""As of a get that finds nothing."""
+
+
+def item(
+    queue: Annotated[str, typer.Argument(help="The queue's name.")],
+    position: Annotated[int, typer.Argument(help="As put, peek and get show it.")],
+    priority: Annotated[
+        float | None, typer.Option(help="That of the item, where priorities are numbered.")
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="End it, whoever has it.")] = False,
+    bring_back: Annotated[
+        bool, typer.Option("--bring-back", help="Make it ready: end its lease or its delay.")
+    ] = False,
+    move_to: Annotated[str, typer.Option(help="Another queue: put it there, drop it here.")] = "",
+    as_json: Annotated[bool, JSON] = False,
+    at: PlaceOptions = HERE,
+) -> None:
+    """Show one item, drop it, bring it back or move it.
+
+    Ends with 4 where there was nothing to do: it has ended, or is ready already.
+    """
+    if drop + bring_back + bool(move_to) > 1:
+        raise BadOption("--drop, --bring-back, --move-to", "several", "one of them")
+    rank = int(priority) if priority is not None and priority.is_integer() else priority
+    with at.open() as cluster:
+        found = cluster.queue(queue, timeout=at.timeout)
+        if move_to:
+            there = cluster.queue(move_to, timeout=at.timeout)
+            where = found.move(position, there, priority=rank, timeout=at.timeout)
+            _say(as_json, {"position": where}, f"it is in {move_to} now, at {where}")
+            return
+        if drop or bring_back:
+            ask = found.drop if drop else found.bring_back
+            done = ask(position, priority=rank, timeout=at.timeout)
+            text = "it is dropped" if drop else "it is ready"
+            _say(as_json, {"done": done}, text if done else "there was nothing to do")
+            if not done:
+                raise typer.Exit(OVER)
+            return
+        told = found.item(position, priority=rank, timeout=at.timeout)
+    _say(as_json, item_object(told), "\n".join(item_lines(told)))
+
+
+def item_object(told: ItemOverview) -> dict[str, object]:
+    """One item as a JSON object."""
+    seen = {} if told.seen is None else seen_object(told.seen)
+    return seen | {
+        "position": told.position,
+        "standing": told.standing.value,
+        "bytes": told.bytes,
+        "failures": told.failures,
+        "reason": told.reason,
+        "program": told.program,
+        "pid": told.pid,
+        "host": told.host,
+        "held": told.held,
+        "left": told.left,
+        "group": told.group,
+        "put_at": None if told.put_at is None else told.put_at.isoformat(),
+    }
+
+
+def item_lines(told: ItemOverview) -> list[str]:
+    """The same for a person."""
+    lines = [] if told.seen is None else list(peek_lines([told.seen]))
+    match told.standing:
+        case Standing.LEASED:
+            who = f"{printable(told.program)}, process {told.pid} at {printable(told.host)}"
+            rest = f"for {age(told.held)}; its lease lasts {age(told.left)} more"
+            return [*lines, f"leased to {who}, {rest}"]
+        case Standing.DELAYED:
+            return [*lines, f"delayed for {age(told.left)} more"]
+        case Standing.WITH_A_GROUP:
+            return [*lines, f"with the group {printable(told.group)}"]
+        case _:
+            return [*lines, told.standing.value]
+
+
+def _say(as_json: bool, fields: dict[str, object], text: str) -> None:
+    print(json.dumps(fields) if as_json else text)

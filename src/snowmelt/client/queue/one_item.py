@@ -1,0 +1,117 @@
+"""One item by itself, as steps (`connection.steps`): looked at, dropped, brought back, moved."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from snowmelt.client.connection.naming import Program, program_of
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.steps import Seen
+from snowmelt.client.priority.steps import RankedSteps
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import SECOND
+from snowmelt.core.interval import POSITION_MAX
+from snowmelt.protocols.queue.calls import Changed, Peeked
+from snowmelt.protocols.queue.statuses import (
+    ChangeItem,
+    DescribeItem,
+    ItemStatus,
+    ShowItem,
+    Standing,
+)
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
+
+
+class ItemOverview(msgspec.Struct, frozen=True):
+    """How one item is, wherever it is."""
+
+    standing: Standing
+    """`READY`, `DELAYED`, `LEASED`, `DEAD`, `WITH_A_GROUP`, `ENDED` or `NEVER`."""
+    position: int
+    priority: int | float | None
+    bytes: int
+    """Of its body, about."""
+    put_at: datetime | None
+    """When it was put, to a second, by the clock of the node that took it."""
+    failures: int
+    reason: str
+    """Why the last of these deliveries failed."""
+    program: str
+    """Which program has it; nothing where none does."""
+    pid: int
+    host: str
+    held: float
+    """For how many seconds, as the queue's leader knows it."""
+    left: float
+    """So many seconds its lease or its delay lasts still."""
+    group: str
+    """The group that has it."""
+    seen: Seen | None
+    """Body and headers, as `peek` shows them; None where it has ended."""
+
+
+def look_at(
+    steps: FifoSteps, position: int, priority: float | None, wait: Wait
+) -> Steps[ItemOverview]:
+    """How it is."""
+    place = yield from _place(steps, position, priority, wait)
+    told: ItemStatus = yield from steps.ask_about(DescribeItem(steps.name, place), wait.left)
+    peeked: Peeked = yield from steps.ask_about(ShowItem(steps.name, place), wait.left)
+    seen = next(iter((yield from steps.shown(peeked))), None)
+    who = program_of(told.client) if told.client else Program("", 0, "")
+    put_at = datetime.fromtimestamp(told.put_at / SECOND, UTC) if told.put_at else None
+    return ItemOverview(
+        told.standing, position, priority, told.bytes, put_at, told.failures, told.reason,
+        who.name, who.pid, who.host, told.held, told.left, told.group, seen,
+    )  # fmt: skip
+
+
+def change(
+    steps: FifoSteps, position: int, priority: float | None, wait: Wait, *, drop: bool
+) -> Steps[bool]:
+    """Drops it, or brings it back; whether there was anything to do."""
+    place = yield from _place(steps, position, priority, wait)
+    told: Changed = yield from steps.ask_about(ChangeItem(steps.name, place, drop), wait.left)
+    return told.items > 0
+
+
+def read_one(steps: FifoSteps, position: int, priority: float | None, wait: Wait) -> Steps[Seen]:
+    """What is there, to be put elsewhere."""
+    place = yield from _place(steps, position, priority, wait)
+    peeked: Peeked = yield from steps.ask_about(ShowItem(steps.name, place), wait.left)
+    for seen in (yield from steps.shown(peeked)):
+        return seen
+    raise BadOption("position", position, f"that of an item that is in {steps.name}")
+
+
+def put_again(steps: FifoSteps, seen: Seen, wait: Wait, of: FifoSteps) -> Steps[int]:
+    """Puts what was read of another queue; its position in this."""
+    if isinstance(steps, RankedSteps):
+        rank = seen.priority if isinstance(of, RankedSteps) else None
+        put = steps.put_ranked([seen.body], rank, seen.headers, 0.0, wait.left, None)
+    else:
+        put = steps.put_many([seen.body], seen.headers, 0.0, wait.left, None)
+    [where] = yield from put
+    return where.start
+
+
+def _place(steps: FifoSteps, position: int, priority: float | None, wait: Wait) -> Steps[int]:
+    """Where it is to nodes."""
+    if type(position) is not int or not 0 <= position < POSITION_MAX:
+        raise BadOption("position", position, f"0 to {POSITION_MAX - 1}")
+    if not isinstance(steps, RankedSteps):
+        if priority is not None:
+            raise BadOption("priority", priority, f"none in {steps.name}, which is a fifo")
+        return position
+    ranks = yield from steps.known(wait)
+    if ranks.keyed:
+        if priority is not None:
+            raise BadOption("priority", priority, "none: positions of this queue are of all items")
+        return position
+    if priority is None:
+        raise BadOption("priority", priority, f"that of the item, for positions of {steps.name}")
+    if position >= 1 << PRIORITY_BITS:
+        raise BadOption("position", position, f"0 to {(1 << PRIORITY_BITS) - 1}")
+    return (ranks.rank(priority) << PRIORITY_BITS) + position

@@ -1,0 +1,155 @@
+"""One item by itself: looked at, dropped, brought back, moved, wherever it is."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import snowmelt
+from snowmelt.client.queue.one_item import ItemOverview
+from snowmelt.core.errors import BadOption, Empty, LeaseLost
+from snowmelt.protocols.queue.statuses import Standing
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[snowmelt.EmbeddedCluster]:
+    with snowmelt.open(tmp_path) as opened:
+        yield opened
+
+
+def test_each_standing_is_told(cluster: snowmelt.EmbeddedCluster) -> None:
+    queue = cluster.fifo("q", max_deliveries=9)
+    for body in (b"ended", b"leased", b"dead", b"ready"):
+        queue.put(body, headers={"to": "x"})
+    later = queue.put(b"delayed", delay=600)
+    queue.get().ack()
+    leased, dead = queue.get(), queue.get()
+    dead.nack(reason="too hot", dead=True)
+    told = [queue.item(at) for at in range(6)]
+    assert [one.standing for one in told] == [
+        Standing.ENDED,
+        Standing.LEASED,
+        Standing.DEAD,
+        Standing.READY,
+        Standing.DELAYED,
+        Standing.NEVER,
+    ]
+    held = told[1]
+    assert (held.pid, held.position, held.bytes > 0) == (os.getpid(), leased.position, True)
+    assert 0 < held.left <= 60
+    assert held.put_at is not None
+    assert (told[2].failures, told[2].reason) == (1, "too hot")
+    assert 590 < told[later].left <= 600
+    assert [one.seen and (one.seen.body, one.seen.headers["to"]) for one in told[1:4]] == [
+        (b"leased", "x"),
+        (b"dead", "x"),
+        (b"ready", "x"),
+    ]
+    assert told[0].seen is told[5].seen is None
+
+
+def test_what_is_brought_back_comes_next_and_its_holder_is_told(
+    cluster: snowmelt.EmbeddedCluster,
+) -> None:
+    queue = cluster.fifo("q", max_deliveries=3)
+    queue.put_many([b"one", b"two", b"three"])
+    held = queue.get_many(2)
+    assert queue.bring_back(1)
+    again = queue.get()
+    assert (again.body, again.failures) == (b"two", 0)
+    with pytest.raises(LeaseLost):
+        held.ack()
+    again.ack()
+    assert queue.item(0).standing is Standing.LEASED  # the rest of the lease stays
+    later = queue.put(b"later", delay=600)
+    assert queue.bring_back(later)
+    assert not queue.bring_back(later)
+    queue.get().nack(reason="no", dead=True)  # b"three"
+    assert queue.bring_back(2)
+    assert [queue.get().body, queue.get().body] == [b"three", b"later"]
+    assert not queue.bring_back(99)
+
+
+def test_who_waits_gets_what_is_brought_back(cluster: snowmelt.EmbeddedCluster) -> None:
+    queue = cluster.fifo("q")
+    queue.put(b"one")
+    queue.get()
+    with pytest.raises(Empty):
+        queue.get(timeout=0)
+    queue.bring_back(0)
+    assert queue.get(timeout=5).body == b"one"
+
+
+def test_what_is_dropped_is_gone_whoever_has_it(
+    cluster: snowmelt.EmbeddedCluster, tmp_path: Path
+) -> None:
+    queue = cluster.fifo("q")
+    queue.put_many([b"leased", b"ready", b"stays"])
+    held = queue.get()
+    assert queue.drop(0)
+    assert queue.drop(1)
+    assert not queue.drop(1)
+    with pytest.raises(LeaseLost):
+        held.extend()
+    status = queue.stats()
+    assert (status.ready, status.leased, status.purged) == (1, 0, 2)
+    cluster.close()
+    with snowmelt.open(tmp_path) as again:
+        assert [one.body for one in again.fifo("q").peek()] == [b"stays"]
+
+
+def test_one_that_is_moved_is_in_the_other_queue_alone(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path / "a") as one, snowmelt.open(tmp_path / "b") as other:
+        queue, there = one.fifo("q"), other.fifo("q")
+        queue.put(b"first")
+        at = queue.put(b"moves", headers={"why": "x"})
+        there.put(b"before")
+        assert queue.move(at, there) == 1
+        assert [item.body for item in queue.peek()] == [b"first"]
+        assert [(item.body, dict(item.headers)) for item in there.peek()][1] == (
+            b"moves",
+            {"why": "x"},
+        )
+        with pytest.raises(BadOption, match="an item that is in q"):
+            queue.move(at, there)
+
+
+def test_where_priorities_are_numbered_the_priority_is_named(
+    cluster: snowmelt.EmbeddedCluster,
+) -> None:
+    ranked, keyed = cluster.priority("r", priorities=10), cluster.priority("k")
+    ranked.put(b"low", priority=9)
+    ranked.put(b"high", priority=2)
+    seen: ItemOverview = ranked.item(0, priority=2)
+    assert seen.seen is not None
+    assert (seen.seen.body, seen.seen.priority, seen.priority) == (b"high", 2, 2)
+    with pytest.raises(BadOption, match="that of the item"):
+        ranked.item(0)
+    assert ranked.drop(0, priority=9)
+    keyed.put(b"a", priority=-7)
+    assert ranked.move(0, keyed, priority=2) == 1
+    assert [(one.body, one.priority) for one in keyed.peek()] == [(b"a", -7), (b"high", 2)]
+    assert keyed.item(0).standing is Standing.READY
+    keyed.get()
+    assert keyed.bring_back(0)
+    assert keyed.get().body == b"a"
+
+
+def test_of_a_queue_of_several_partitions_one_is_asked(
+    cluster: snowmelt.EmbeddedCluster,
+) -> None:
+    queue = cluster.fifo("q", partitions=2)
+    queue.put(b"one")
+    with pytest.raises(BadOption, match=r"queue\.parts\(\)"):
+        queue.item(0)
+    told = [part.item(0).standing for part in queue.parts()]
+    assert sorted(told, key=str) == [Standing.NEVER, Standing.READY]
+
+
+@pytest.mark.parametrize("position", [-1, 1.5, "0", True, 1 << 63])
+def test_a_position_that_is_none_is_named(cluster: snowmelt.EmbeddedCluster, position: int) -> None:
+    queue = cluster.fifo("q")
+    queue.put(b"x")
+    with pytest.raises(BadOption, match="position"):
+        queue.item(position)

@@ -1,5 +1,6 @@
 """What was erased is given back to the disk; whatever fails or dies meanwhile, nothing is lost."""
 
+import errno
 import os
 import random
 import shutil
@@ -160,6 +161,50 @@ def test_a_copy_that_fails_is_given_up_and_the_store_goes_on(
             assert not (tmp_path / name / "records.new").exists()
             assert store.scan(b"", b"~", 10_000) == LIVE
             assert (tmp_path / name / "records").stat().st_size > 4_000_000
+
+
+def test_a_disk_that_is_full_at_the_end_ends_the_copy_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: WriteAheadLog) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(WriteAheadLog, "erase", full)
+    with Store.open(tmp_path, flush=False) as store:
+        in_and_out(store)
+        for _ in range(30):
+            store.shrink()
+        assert store._shrinking.copy is None
+        assert store.commit([[Write(b"after", b"1")]]) == [None]
+    assert holds(tmp_path) == [*LIVE, Record(b"after", b"1")]
+
+
+def test_one_that_is_only_begun_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(file: Path, *_: object, **__: object) -> None:
+        file.write_bytes(b"half")
+        raise lmdb.DiskError("no room for two")
+
+    with Store.open(tmp_path, flush=False) as store:
+        in_and_out(store)
+        monkeypatch.setattr(shrinking, "open_file", fails)
+        for _ in range(5):
+            store.shrink()
+        assert not (tmp_path / "records.new").exists()
+
+
+def test_a_copy_that_is_never_whole_is_given_up(tmp_path: Path) -> None:
+    with Store.open(tmp_path, flush=False) as store:
+        in_and_out(store)
+        for at in range(1_000):  # there is always more ahead than was copied
+            store.commit([[Write(b"~%09d" % (9 * at + one), BODY) for one in range(9)]])
+            store.commit([[Erase(b"~", b"~%09d" % (9 * at))]])
+            store.shrink()
+            if store._shrinking.copy is None and at > 10:
+                break
+        assert at < 900
+        assert store.scan(b"", b"~", 10_000) == LIVE
 
 
 def test_who_finds_no_room_gets_that_of_the_copy(tmp_path: Path) -> None:

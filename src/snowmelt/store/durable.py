@@ -365,6 +365,12 @@ class Store:
         file, size_max = self._room.folder / DATA_NAME, self._room.size_max
         try:
             self._log.erase()
+        except OSError as error:  # the engine has all that was in it
+            if error.errno not in FULL:
+                raise self._broken(error) from error
+            self._shrinking.drop()
+            return
+        try:
             self._shrinking.place()
             env = open_file(file, self._env.info()["map_size"], flush=self._flush)
             self._room = Room(file, size_max, env)

@@ -20,6 +20,8 @@ Rules:
    takes a file system a third of a second.
 7. What fails in the copy ends the copy alone, and it is tried again later. A put that finds no room
    ends it too, and gets the room that the copy had.
+8. Where items come and go faster than they are copied, a copy might never be whole. So it ends when
+   twice as much was copied as there was at its beginning.
 """
 
 import contextlib
@@ -62,6 +64,8 @@ class RecordsCopy:
         make_empty(self._fresh)
         self._env = open_file(self._fresh, map_size, flush=False)
         self._reached = b""
+        self.taken = 0
+        """Bytes that were copied."""
 
     def take(self, source: lmdb.Environment) -> bool:
         """Copies the next slice, and flushes it; whether that was the last."""
@@ -72,6 +76,7 @@ class RecordsCopy:
             writing.cursor().putmulti(part, append=True)
             more = bool(part) and cursor.set_range(part[-1][0]) and cursor.next()
         self._env.sync(True)
+        self.taken += sum([len(key) + len(sealed) for key, sealed in part])
         self._reached = part[-1][0] + b"\0" if more else _ALL
         return not more
 
@@ -98,9 +103,8 @@ class RecordsCopy:
         flush_folder(self._file.parent)
 
     def drop(self) -> None:
-        with contextlib.suppress(lmdb.Error, OSError):
+        with contextlib.suppress(lmdb.Error):
             self._env.close()
-            remove(self._fresh)
 
 
 class OldFile:
@@ -131,6 +135,8 @@ class Shrinking:
         self.copy: RecordsCopy | None = None
         self._old: OldFile | None = None
         self._sparse = False
+        self._most = 0
+        """So much is copied at most (rule 8)."""
         self._due = monotonic() + LOOK_SECONDS
 
     @property
@@ -153,6 +159,9 @@ class Shrinking:
                 self._old = self._old if self._old.cut() else None
             elif self.copy is not None:
                 whole = self.copy.take(env)
+                if not whole and self.copy.taken > self._most:
+                    self.drop()
+                    return False
             elif not self._begins(env, room):
                 self._due = began + LOOK_SECONDS
                 return False
@@ -179,6 +188,8 @@ class Shrinking:
             copy.drop()
         if old is not None:
             old.close()
+        with contextlib.suppress(OSError):
+            remove(fresh_name(self._file))  # one that was only begun, too
 
     def give_way(self) -> bool:
         """Frees what it holds, for somebody who finds no room; whether it held anything."""
@@ -211,6 +222,7 @@ class Shrinking:
         if before and self._sparse:
             free = shutil.disk_usage(room.folder).free
             if free >= 2 * room.used + SPARE_MIN:
+                self._most = 2 * room.used + SPARE_MIN
                 self.copy = RecordsCopy(self._file, self._identity, env.info()["map_size"])
         return self.copy is not None
 

@@ -9,7 +9,7 @@ import pytest
 import snowmelt
 from snowmelt.client.queue.one_item import ItemOverview
 from snowmelt.core.errors import BadOption, Empty, LeaseLost
-from snowmelt.protocols.queue.statuses import Standing
+from snowmelt.protocols.queue.statuses import ItemStanding
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def test_each_standing_is_told(cluster: snowmelt.EmbeddedCluster) -> None:
     dead.nack(reason="too hot", dead=True)
     told = [queue.item(at) for at in range(6)]
     assert [one.standing for one in told] == [
-        Standing.ENDED,
-        Standing.LEASED,
-        Standing.DEAD,
-        Standing.READY,
-        Standing.DELAYED,
-        Standing.NEVER,
+        ItemStanding.ENDED,
+        ItemStanding.LEASED,
+        ItemStanding.DEAD,
+        ItemStanding.READY,
+        ItemStanding.DELAYED,
+        ItemStanding.NEVER,
     ]
     held = told[1]
     assert (held.pid, held.position, held.bytes > 0) == (os.getpid(), leased.position, True)
@@ -61,7 +61,7 @@ def test_what_is_brought_back_comes_next_and_its_holder_is_told(
     with pytest.raises(LeaseLost):
         held.ack()
     again.ack()
-    assert queue.item(0).standing is Standing.LEASED  # the rest of the lease stays
+    assert queue.item(0).standing is ItemStanding.LEASED  # the rest of the lease stays
     later = queue.put(b"later", delay=600)
     assert queue.bring_back(later)
     assert not queue.bring_back(later)
@@ -130,7 +130,7 @@ def test_where_priorities_are_numbered_the_priority_is_named(
     keyed.put(b"a", priority=-7)
     assert ranked.move(0, keyed, priority=2) == 1
     assert [(one.body, one.priority) for one in keyed.peek()] == [(b"a", -7), (b"high", 2)]
-    assert keyed.item(0).standing is Standing.READY
+    assert keyed.item(0).standing is ItemStanding.READY
     keyed.get()
     assert keyed.bring_back(0)
     assert keyed.get().body == b"a"
@@ -144,7 +144,7 @@ def test_of_a_queue_of_several_partitions_one_is_asked(
     with pytest.raises(BadOption, match=r"queue\.parts\(\)"):
         queue.item(0)
     told = [part.item(0).standing for part in queue.parts()]
-    assert sorted(told, key=str) == [Standing.NEVER, Standing.READY]
+    assert sorted(told, key=str) == [ItemStanding.NEVER, ItemStanding.READY]
 
 
 @pytest.mark.parametrize("position", [-1, 1.5, "0", True, 1 << 63])

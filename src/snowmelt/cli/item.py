@@ -10,7 +10,7 @@ from snowmelt.cli.queue_show import age, peek_lines, seen_object
 from snowmelt.client.queue.one_item import ItemOverview
 from snowmelt.core.errors import BadOption
 from snowmelt.core.shown import printable
-from snowmelt.protocols.queue.statuses import Standing
+from snowmelt.protocols.queue.statuses import ItemStanding
 
 OVER = 4
 """As of a get that finds nothing."""
@@ -79,13 +79,13 @@ def item_lines(told: ItemOverview) -> list[str]:
     """The same for a person."""
     lines = [] if told.seen is None else list(peek_lines([told.seen]))
     match told.standing:
-        case Standing.LEASED:
+        case ItemStanding.LEASED:
             who = f"{printable(told.program)}, process {told.pid} at {printable(told.host)}"
             rest = f"for {age(told.held)}; its lease lasts {age(told.left)} more"
             return [*lines, f"leased to {who}, {rest}"]
-        case Standing.DELAYED:
+        case ItemStanding.DELAYED:
             return [*lines, f"delayed for {age(told.left)} more"]
-        case Standing.WITH_A_GROUP:
+        case ItemStanding.WITH_A_GROUP:
             return [*lines, f"with the group {printable(told.group)}"]
         case _:
             return [*lines, told.standing.value]

@@ -4,11 +4,11 @@ import pytest
 from nodes_bench import Nodes
 
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.statuses import ChangeItem, DescribeItem, ShowItem, Standing
+from snowmelt.protocols.queue.statuses import ChangeItem, DescribeItem, ItemStanding, ShowItem
 
 
-def standing(nodes: Nodes, position: int) -> Standing:
-    told: Standing = nodes.ask(DescribeItem("q", position)).standing
+def standing(nodes: Nodes, position: int) -> ItemStanding:
+    told: ItemStanding = nodes.ask(DescribeItem("q", position)).standing
     return told
 
 
@@ -27,8 +27,8 @@ def test_what_is_done_to_one_item_outlives_its_leader(replicas: int) -> None:
     nodes.view(*nodes.members)
     nodes.pass_time(5)
     told = [standing(nodes, at) for at in range(7)]
-    leased, ready, ended = Standing.LEASED, Standing.READY, Standing.ENDED
-    assert told == [ended, ready, leased, leased, ready, ended, Standing.NEVER]
+    leased, ready, ended = ItemStanding.LEASED, ItemStanding.READY, ItemStanding.ENDED
+    assert told == [ended, ready, leased, leased, ready, ended, ItemStanding.NEVER]
     status = nodes.status()
     assert (status.ready, status.leased, status.purged, status.returned) == (2, 2, 2, 2)
     assert nodes.ask(ShowItem("q", 0)).parts == ()

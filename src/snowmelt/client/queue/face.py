@@ -246,9 +246,9 @@ class Queue(LeasingQueue[S]):
         ...         print((orders.item(position)).standing)
         ...         orders.bring_back(position), orders.drop(position)
         ...         print((orders.item(position)).standing)
-        Standing.LEASED
+        ItemStanding.LEASED
         (True, True)
-        Standing.ENDED
+        ItemStanding.ENDED
         """
         return run(self._port, look_at(self._steps, position, priority, Wait(timeout)))
 

@@ -245,9 +245,9 @@ class Queue(LeasingQueue[S]):
         ...         print((await orders.item(position)).standing)
         ...         await orders.bring_back(position), await orders.drop(position)
         ...         print((await orders.item(position)).standing)
-        Standing.LEASED
+        ItemStanding.LEASED
         (True, True)
-        Standing.ENDED
+        ItemStanding.ENDED
         """
         return await run_async(self._port, look_at(self._steps, position, priority, Wait(timeout)))
 

@@ -17,9 +17,9 @@ from snowmelt.protocols.queue.calls import Changed, Peeked
 from snowmelt.protocols.queue.statuses import (
     ChangeItem,
     DescribeItem,
+    ItemStanding,
     ItemStatus,
     ShowItem,
-    Standing,
 )
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 
@@ -27,7 +27,7 @@ from snowmelt.protocols.queue.tails import PRIORITY_BITS
 class ItemOverview(msgspec.Struct, frozen=True):
     """How one item is, wherever it is."""
 
-    standing: Standing
+    standing: ItemStanding
     """`READY`, `DELAYED`, `LEASED`, `DEAD`, `WITH_A_GROUP`, `ENDED` or `NEVER`."""
     position: int
     priority: int | float | None

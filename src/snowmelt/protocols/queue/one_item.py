@@ -14,7 +14,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.state import STATUS, QueueState
-from snowmelt.protocols.queue.statuses import ChangeItem, ItemStatus, Standing
+from snowmelt.protocols.queue.statuses import ChangeItem, ItemStanding, ItemStatus
 
 
 def item_status(
@@ -24,27 +24,27 @@ def item_status(
     where = Interval(position, position + 1)
     if position not in state.batches.live:
         never = state.tails.never_given(where)
-        return ItemStatus(Standing.NEVER if never else Standing.ENDED)
+        return ItemStatus(ItemStanding.NEVER if never else ItemStanding.ENDED)
     [(batch, _, _)] = state.batches.over(where)
     told = ItemStatus(
-        Standing.READY,
+        ItemStanding.READY,
         bytes=-(-batch.size // (batch.stop - batch.start)),
         put_at=state.times.at(position),
     )
     for _, failure in state.failures.common(where):
         told.failures, told.reason = failure.times, failure.reason
     for _, due in state.delays.common(where):
-        told.standing, told.left = Standing.DELAYED, max(0, due - wall) / SECOND
+        told.standing, told.left = ItemStanding.DELAYED, max(0, due - wall) / SECOND
     if position in state.dead:
-        told.standing = Standing.DEAD
+        told.standing = ItemStanding.DEAD
     for token, lease in state.leases.items():
         if position in lease.left:
-            told.standing, told.client = Standing.LEASED, lease.operation.client
+            told.standing, told.client = ItemStanding.LEASED, lease.operation.client
             told.held = deadlines.held(token, now) / SECOND
             if token in deadlines:
                 told.left = max(0, deadlines.left(token, now)) / SECOND
     if group := _group_of(state, position):
-        told.standing, told.group = Standing.WITH_A_GROUP, group
+        told.standing, told.group = ItemStanding.WITH_A_GROUP, group
     return told
 
 

@@ -147,7 +147,7 @@ class Consumers(msgspec.Struct, frozen=True, tag="fifo.consumers", array_like=Tr
     more: bool
 
 
-class Standing(Enum):
+class ItemStanding(Enum):
     """Where one item is."""
 
     READY = "ready"
@@ -170,7 +170,7 @@ class DescribeItem(msgspec.Struct, frozen=True, tag="queue.describe-item", array
 class ItemStatus(msgspec.Struct, tag="queue.item-status", array_like=True):
     """How one item is, at its leader."""
 
-    standing: Standing
+    standing: ItemStanding
     bytes: Number = 0
     """Of its body, about: as many as those put with it have in the mean."""
     put_at: Number = 0

@@ -55,7 +55,7 @@ def test_what_is_brought_back_comes_next_and_its_holder_is_told(
     queue = cluster.fifo("q", max_deliveries=3)
     queue.put_many([b"one", b"two", b"three"])
     held = queue.get_many(2)
-    assert queue.bring_back(1)
+    assert queue.change_item(1, "ready")
     again = queue.get()
     assert (again.body, again.failures) == (b"two", 0)
     with pytest.raises(LeaseLost):
@@ -63,12 +63,12 @@ def test_what_is_brought_back_comes_next_and_its_holder_is_told(
     again.ack()
     assert queue.item(0).standing is ItemStanding.LEASED  # the rest of the lease stays
     later = queue.put(b"later", delay=600)
-    assert queue.bring_back(later)
-    assert not queue.bring_back(later)
+    assert queue.change_item(later, "ready")
+    assert not queue.change_item(later, "ready")
     queue.get().nack(reason="no", dead=True)  # b"three"
-    assert queue.bring_back(2)
+    assert queue.change_item(2, "ready")
     assert [queue.get().body, queue.get().body] == [b"three", b"later"]
-    assert not queue.bring_back(99)
+    assert not queue.change_item(99, "ready")
 
 
 def test_who_waits_gets_what_is_brought_back(cluster: snowmelt.EmbeddedCluster) -> None:
@@ -77,7 +77,7 @@ def test_who_waits_gets_what_is_brought_back(cluster: snowmelt.EmbeddedCluster) 
     queue.get()
     with pytest.raises(Empty):
         queue.get(timeout=0)
-    queue.bring_back(0)
+    queue.change_item(0, "ready")
     assert queue.get(timeout=5).body == b"one"
 
 
@@ -87,9 +87,9 @@ def test_what_is_dropped_is_gone_whoever_has_it(
     queue = cluster.fifo("q")
     queue.put_many([b"leased", b"ready", b"stays"])
     held = queue.get()
-    assert queue.drop(0)
-    assert queue.drop(1)
-    assert not queue.drop(1)
+    assert queue.change_item(0, "dropped")
+    assert queue.change_item(1, "dropped")
+    assert not queue.change_item(1, "dropped")
     with pytest.raises(LeaseLost):
         held.extend()
     status = queue.stats()
@@ -105,14 +105,14 @@ def test_one_that_is_moved_is_in_the_other_queue_alone(tmp_path: Path) -> None:
         queue.put(b"first")
         at = queue.put(b"moves", headers={"why": "x"})
         there.put(b"before")
-        assert queue.move(at, there) == 1
+        assert queue.change_item(at, there)
         assert [item.body for item in queue.peek()] == [b"first"]
         assert [(item.body, dict(item.headers)) for item in there.peek()][1] == (
             b"moves",
             {"why": "x"},
         )
         with pytest.raises(BadOption, match="an item that is in q"):
-            queue.move(at, there)
+            queue.change_item(at, there)
 
 
 def test_where_priorities_are_numbered_the_priority_is_named(
@@ -126,13 +126,13 @@ def test_where_priorities_are_numbered_the_priority_is_named(
     assert (seen.seen.body, seen.seen.priority, seen.priority) == (b"high", 2, 2)
     with pytest.raises(BadOption, match="that of the item"):
         ranked.item(0)
-    assert ranked.drop(0, priority=9)
+    assert ranked.change_item(0, "dropped", priority=9)
     keyed.put(b"a", priority=-7)
-    assert ranked.move(0, keyed, priority=2) == 1
+    assert ranked.change_item(0, keyed, priority=2)
     assert [(one.body, one.priority) for one in keyed.peek()] == [(b"a", -7), (b"high", 2)]
     assert keyed.item(0).standing is ItemStanding.READY
     keyed.get()
-    assert keyed.bring_back(0)
+    assert keyed.change_item(0, "ready")
     assert keyed.get().body == b"a"
 
 
@@ -153,3 +153,5 @@ def test_a_position_that_is_none_is_named(cluster: snowmelt.EmbeddedCluster, pos
     queue.put(b"x")
     with pytest.raises(BadOption, match="position"):
         queue.item(position)
+    with pytest.raises(BadOption, match="'dropped', 'ready' or a queue"):
+        queue.change_item(0, "gone")

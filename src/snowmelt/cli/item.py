@@ -7,7 +7,7 @@ import typer
 
 from snowmelt.cli.options import HERE, JSON, PlaceOptions
 from snowmelt.cli.queue_show import age, peek_lines, seen_object
-from snowmelt.client.queue.one_item import ItemOverview
+from snowmelt.client.queue.one_item import DROPPED, READY, ItemOverview
 from snowmelt.core.errors import BadOption
 from snowmelt.core.shown import printable
 from snowmelt.protocols.queue.statuses import ItemStanding
@@ -39,15 +39,11 @@ def item(
     rank = int(priority) if priority is not None and priority.is_integer() else priority
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout)
-        if move_to:
-            there = cluster.queue(move_to, timeout=at.timeout)
-            where = found.move(position, there, priority=rank, timeout=at.timeout)
-            _say(as_json, {"position": where}, f"it is in {move_to} now, at {where}")
-            return
-        if drop or bring_back:
-            ask = found.drop if drop else found.bring_back
-            done = ask(position, priority=rank, timeout=at.timeout)
-            text = "it is dropped" if drop else "it is ready"
+        if drop or bring_back or move_to:
+            to = cluster.queue(move_to, timeout=at.timeout) if move_to else None
+            fate = to or (DROPPED if drop else READY)
+            done = found.change_item(position, fate, priority=rank, timeout=at.timeout)
+            text = f"it is in {move_to} now" if move_to else f"it is {fate}"
             _say(as_json, {"done": done}, text if done else "there was nothing to do")
             if not done:
                 raise typer.Exit(OVER)

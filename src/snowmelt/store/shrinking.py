@@ -12,11 +12,11 @@ Rules:
    as it is below `reached`; the rest comes with a later slice.
 3. A slice is flushed with itself. What is made between two slices is not, so no put waits for the
    copy's disk.
-4. Copying takes a tenth of the time: after a slice there is none for nine times as long.
+4. Copying takes a twentieth of the time: after a slice there is none for nineteen times as long.
 5. The end, in one turn of the writer: the engine gets what the log holds; the copy is flushed; the
    log is overwritten with zeros, for its records name commits of the old file; the copy takes the
    name of the old file. A crash between any two of these leaves a whole store.
-6. The old file is then cut off piece by piece, in the same tenth of the time: to free a gigabyte
+6. The old file is then cut off piece by piece, in the same share of the time: to free a gigabyte
    takes a file system a third of a second.
 7. What fails in the copy ends the copy alone, and it is tried again later. A put that finds no room
    ends it too, and gets the room that the copy had.
@@ -48,7 +48,7 @@ AGAIN_SECONDS: Final = 300.0
 """After a copy that failed."""
 _SLICE_BYTES: Final = 2 << 20
 _CUT_BYTES: Final = 64 << 20
-_SHARE: Final = 10
+_SHARE: Final = 20
 """Of the time, one part in so many is for the copy (rule 4)."""
 _ALL: Final = b"\xff" * (KEY_BYTES_MAX + 2)
 """Above all keys there are."""

@@ -144,28 +144,11 @@ def look_at_one(own):
     expect(told.seen is not None and told.seen.body == body, "it is shown: {}", told)
 
 
-@recipe("Fifo.drop", "PriorityQueue.drop")
-def drop(own):
+@recipe("Fifo.change_item", "PriorityQueue.change_item")
+def change_item(own):
     with own.takes_off(own.fill()):
-        done = yield Act(own.queue.drop, first_of(own))
-        expect(type(done) is bool, "drop tells whether it was there: {}", done)
-
-
-@recipe("Fifo.bring_back", "PriorityQueue.bring_back")
-def bring_back(own):
-    own.fill()
-    item = own.judged.get()
-    done = yield Act(own.queue.bring_back, item.position)
-    expect(type(done) is bool, "bring_back tells whether it was so: {}", done)
-
-
-@recipe("Fifo.move", "PriorityQueue.move")
-def move(own):
-    """What is in the other queue is not judged: a move that fails may leave the item in both."""
-    aside = own.cluster.fifo(f"{own.name}-aside")
-    with own.takes_off(own.fill()):
-        where = yield Act(own.queue.move, first_of(own), aside)
-        expect(type(where) is int, "move tells where: {}", where)
+        done = yield Act(own.queue.change_item, first_of(own), "dropped")
+        expect(type(done) is bool, "it tells whether there was anything to do: {}", done)
 
 
 @recipe("Fifo.alter", "PriorityQueue.alter")

@@ -25,8 +25,10 @@ from snowmelt.client.queue.group_steps import (
 )
 from snowmelt.client.queue.groups import Group
 from snowmelt.client.queue.one_item import (
+    DROPPED,
     ItemOverview,
     change,
+    checked_fate,
     look_at,
     put_again,
     read_one,
@@ -43,7 +45,7 @@ from snowmelt.client.queue.schedules import (
 from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.client.queue.timetables import timetable
 from snowmelt.client.tracing import Tracing
-from snowmelt.core.interval import Interval, Position
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import (
     GroupStatus,
     Located,
@@ -244,53 +246,40 @@ class Queue(LeasingQueue[S]):
         ...         position = orders.put(b"one")
         ...         item = orders.get()
         ...         print((orders.item(position)).standing)
-        ...         orders.bring_back(position), orders.drop(position)
+        ...         orders.change_item(position, "dropped")
         ...         print((orders.item(position)).standing)
         ItemStanding.LEASED
-        (True, True)
+        True
         ItemStanding.ENDED
         """
         return run(self._port, look_at(self._steps, position, priority, Wait(timeout)))
 
-    def drop(
-        self, position: int, *, priority: float | None = None, timeout: float = TIMEOUT
-    ) -> bool:
-        """Ends one item, whoever has it; whether it was there, and no group's."""
-        some = change(self._steps, position, priority, Wait(timeout), drop=True)
-        return run(self._port, some)
-
-    def bring_back(
-        self, position: int, *, priority: float | None = None, timeout: float = TIMEOUT
-    ) -> bool:
-        """Makes one item ready now: its lease or its delay is over, or it is dead no more.
-
-        False where it is ready, has ended, or is a group's. Who has it under a lease learns of it
-        as of a lease that was lost.
-        """
-        some = change(self._steps, position, priority, Wait(timeout), drop=False)
-        return run(self._port, some)
-
-    def move(
+    def change_item(
         self,
         position: int,
-        to: "Queue[Any]",
+        to: "Queue[Any] | str",
         *,
         priority: float | None = None,
         timeout: float = TIMEOUT,
-    ) -> Position:
-        """Puts one item into another queue, of another cluster too, and drops it here.
+    ) -> bool:
+        """Has one item be "dropped" or "ready", or in another queue; False for nothing to do.
 
-        Returns its position there. Its priority goes along where both queues have such.
+        "ready" ends its lease or its delay, or it is dead no more. Who has it under a lease learns
+        of it as of a lease that was lost. What a group has is left alone.
 
-        It is put before it is dropped: when this fails in between, it is in both queues. So it is
-        where its consumer acknowledges it meanwhile. Its failures do not go along.
+        A queue, of another cluster too, gets the item before it is dropped here: when this fails in
+        between, it is in both. So it is where its consumer acknowledges it meanwhile. Its priority
+        goes along where both have such; its failures do not.
         """
         wait = Wait(timeout)
+        if not isinstance(to, Queue):
+            some = change(self._steps, position, priority, wait, drop=checked_fate(to) == DROPPED)
+            return run(self._port, some)
         seen = run(self._port, read_one(self._steps, position, priority, wait))
-        steps: FifoSteps = to._steps  # noqa: SLF001
-        moved = run(to._port, put_again(steps, seen, wait, self._steps))  # noqa: SLF001
+        there, steps = to._port, to._steps  # noqa: SLF001
+        run(there, put_again(steps, seen, wait, self._steps))
         run(self._port, change(self._steps, position, priority, wait, drop=True))
-        return Position(moved)
+        return True
 
     def alter(self, *, timeout: float = TIMEOUT, **options: Unpack[QueueOptions]) -> None:
         """Alters some settings of the queue while it runs; returns once they are so.

@@ -1,6 +1,7 @@
 """One item by itself, as steps (`connection.steps`): looked at, dropped, brought back, moved."""
 
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
@@ -22,6 +23,16 @@ from snowmelt.protocols.queue.statuses import (
     ShowItem,
 )
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
+
+DROPPED: Final = "dropped"
+READY: Final = "ready"
+
+
+def checked_fate(to: object) -> str:
+    """What an item is to be; raises `BadOption`."""
+    if to not in {DROPPED, READY}:
+        raise BadOption("to", to, f"{DROPPED!r}, {READY!r} or a queue")
+    return str(to)
 
 
 class ItemOverview(msgspec.Struct, frozen=True):
@@ -86,15 +97,14 @@ def read_one(steps: FifoSteps, position: int, priority: float | None, wait: Wait
     raise BadOption("position", position, f"that of an item that is in {steps.name}")
 
 
-def put_again(steps: FifoSteps, seen: Seen, wait: Wait, of: FifoSteps) -> Steps[int]:
-    """Puts what was read of another queue; its position in this."""
+def put_again(steps: FifoSteps, seen: Seen, wait: Wait, of: FifoSteps) -> Steps[None]:
+    """Puts what was read of another queue."""
     if isinstance(steps, RankedSteps):
         rank = seen.priority if isinstance(of, RankedSteps) else None
         put = steps.put_ranked([seen.body], rank, seen.headers, 0.0, wait.left, None)
     else:
         put = steps.put_many([seen.body], seen.headers, 0.0, wait.left, None)
-    [where] = yield from put
-    return where.start
+    yield from put
 
 
 def _place(steps: FifoSteps, position: int, priority: float | None, wait: Wait) -> Steps[int]:

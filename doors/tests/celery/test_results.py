@@ -148,7 +148,6 @@ def test_a_child_reads_and_stores_by_itself(app: Any) -> None:
     if not child:
         code = 1
         try:
-            app.backend.result_consumer._after_fork()
             app.backend.store_result("b", 2, states.SUCCESS)
             code = 0 if AsyncResult("b", app=app).get(timeout=10) == 2 else 2
         finally:

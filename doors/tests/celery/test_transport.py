@@ -155,6 +155,14 @@ def test_what_is_no_message_is_set_aside(connect: Connect, node: LocalNode, name
         assert len(jobs.peek(dead=True)) == 5
 
 
+def test_properties_that_amqp_does_not_have_are_left_out(connect: Connect, name: str) -> None:
+    connection, queue = connect(), queue_named(name)
+    publish(connection, queue, "one", correlation_id="id", signal=object())
+    (message,) = got(connection, queue, 1)
+    assert message.properties["correlation_id"] == "id"
+    assert "signal" not in message.properties
+
+
 def test_an_expired_message_is_dropped(connect: Connect, name: str) -> None:
     connection, queue = connect(), queue_named(name)
     publish(connection, queue, "old", expiration=0.2)
@@ -275,12 +283,14 @@ def test_a_child_leaves_what_its_parent_holds_alone(connect: Connect, name: str)
     if not child:
         code = 1
         try:
+            publish(connection, queue, "of the child")
             connection.release()
             code = 0
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     message.ack()
+    assert [one.payload for one in got(connection, queue, 1)] == ["of the child"]
     assert queue(connection.default_channel).get() is None
 
 

@@ -34,8 +34,8 @@ How kombu's words map to ours, in numbered rules:
 10. No more is leased than `prefetch_count` allows over all consumers of a channel; with several
     queues one more for each, since each waits by itself. A message that is not leased is nobody's.
 11. Exchanges and their bindings are kept in the cluster, as the value of one baton
-    (`kombu.exchanges`). They last until they are deleted. A program sees what it declares itself at
-    once, and what another declares within a second, or when a message has no way.
+    (`kombu.exchanges`), in 1 MiB. They last until they are deleted. A program sees what it declares
+    itself at once, and what another declares within a second, or when a message has no way.
 12. A queue that ends with its program hears a topic of ours, one of each exchange, and is not
     stored. Such is a queue that is not durable, is `auto_delete` or `exclusive`, and is bound to a
     fanout or topic exchange, or has an expiry. Remote control, its replies, and events are these.

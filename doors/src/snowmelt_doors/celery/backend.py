@@ -25,6 +25,7 @@ from kombu.utils.encoding import bytes_to_str, ensure_bytes
 
 import snowmelt
 from celery import states
+from snowmelt.client.connection.forking import watch
 from snowmelt_doors.celery.listening import PASSING, POLL_SECONDS
 from snowmelt_doors.celery.results import Results
 
@@ -42,18 +43,17 @@ class ResultConsumer(BaseResultConsumer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._begin_anew()
+        self.forked()
+        watch(self)
 
-    def _begin_anew(self) -> None:
+    def forked(self) -> None:
+        """Nobody waits here yet; the threads of the parent are not here."""
         self._awaited: set[str] = set()
         self._came: set[str] = set()
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self._looked = 0.0
         self._over = False
-
-    def on_after_fork(self) -> None:
-        self._begin_anew()
 
     def start(self, initial_task_id: str, **options: Any) -> None:
         self.consume_from(initial_task_id)
@@ -163,10 +163,15 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
         super().__init__(app=app, url=url, **options)
         self._options = dict(app.conf.get("result_backend_transport_options") or {})
         self._results: Results | None = None
-        self._opening = threading.Lock()
+        self.forked()
+        watch(self)
         self.result_consumer = self.ResultConsumer(
             self, self.app, self.accept, self._pending_results, self._pending_messages
         )
+
+    def forked(self) -> None:
+        """A thread of the parent may have held it."""
+        self._opening = threading.Lock()
 
     @property
     def results(self) -> Results:

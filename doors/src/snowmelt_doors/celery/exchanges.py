@@ -14,6 +14,7 @@ from kombu.exceptions import ChannelError
 from kombu.transport.virtual.exchange import TopicExchange
 
 import snowmelt
+from snowmelt.client.connection.forking import watch
 
 BATON: Final = "kombu.exchanges"
 FRESH_SECONDS: Final = 1.0
@@ -70,9 +71,14 @@ class Exchanges:
     def __init__(self, baton: Any, timeout: float) -> None:
         self._baton = baton
         self._timeout = timeout
-        self._lock = threading.Lock()
         self._table: Table = {}
         self._read = -FRESH_SECONDS
+        self.forked()
+        watch(self)
+
+    def forked(self) -> None:
+        """A thread of the parent may have held it."""
+        self._lock = threading.Lock()
 
     def all(self) -> Table:
         """All of them, as they were a second ago or later."""

@@ -9,6 +9,13 @@ from typing import Any, Final
 import msgspec
 
 PRIORITIES: Final = 10
+PROPERTIES: Final = frozenset(
+    (
+        *("app_id", "cluster_id", "correlation_id", "delivery_info", "delivery_mode", "expiration"),
+        *("message_id", "priority", "reply_to", "timestamp", "type", "user_id"),
+    )
+)
+"""What AMQP has; what else a program says of a message is left out, as it is there."""
 DELAY_MAX: Final = 10 * 365 * 86_400.0
 
 
@@ -68,7 +75,7 @@ def stored(raw: Mapping[str, Any]) -> StoredMessage:
         kind,
         encoding,
         dict(raw["headers"]),
-        dict(raw["properties"]),
+        {name: value for name, value in raw["properties"].items() if name in PROPERTIES},
         time.time(),
     )
 

@@ -4,6 +4,7 @@ import threading
 from typing import Any
 
 import snowmelt
+from snowmelt.client.connection.forking import watch
 from snowmelt_doors.celery.messages import (
     PRIORITIES,
     StoredMessage,
@@ -22,6 +23,11 @@ class StoredQueues:
         self._options = options
         self._timeout = timeout
         self._open: dict[str, snowmelt.Fifo | snowmelt.PriorityQueue] = {}
+        self.forked()
+        watch(self)
+
+    def forked(self) -> None:
+        """A thread of the parent may have held it."""
         self._lock = threading.Lock()
 
     def take(self, name: str) -> snowmelt.Fifo | snowmelt.PriorityQueue:

@@ -14,6 +14,8 @@ from runtime.network import Serving, Stranger, serving, until
 from runtime.test_joining import members
 from runtime.test_limits import piece
 from snowmelt.core.names import NodeId
+from snowmelt.core.node import Expired
+from snowmelt.protocols.baton.node import BatonAlarm
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Recall, Recalled, Remember
 from snowmelt.protocols.membership.messages import Heartbeat
@@ -232,6 +234,25 @@ async def test_what_was_said_before_the_end_is_heard(tmp_path: Path) -> None:
         for at in range(20):
             other.say(Call(at, Recall(f"of {at}")))
             assert await other.answer() == Answer(at, Recalled(f"of {at}", b"said"))
+
+
+async def test_a_driver_that_has_stopped_is_not_waited_for(tmp_path: Path) -> None:
+    """Its last events are never handled: to wait for them would be to go round without end."""
+    async with serving(tmp_path) as node, await Stranger.dial(node.address) as one:
+        await (await one.greet()).is_served()
+        driver, turns = node.server._driver, [0]
+        driver.stopped = True
+        driver._waiting.extend((Expired(BatonAlarm.BEAT), Expired(BatonAlarm.BEAT)))
+        original = node.server._transport.hearing._turn
+
+        def counted() -> None:
+            turns[0] += 1
+            original()
+
+        node.server._transport.hearing._turn = counted
+        one.say(*(Call(at, Echo(b"")) for at in range(100)))
+        await asyncio.sleep(0.2)
+        assert turns[0] < 50
 
 
 async def test_what_users_see_is_no_matter_of_nodes(tmp_path: Path) -> None:

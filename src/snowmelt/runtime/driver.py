@@ -103,8 +103,8 @@ class Driver(NodeRunner):
 
     @property
     def behind(self) -> bool:
-        """Whether what was asked before waits for its turn."""
-        return bool(self._waiting)
+        """Whether what was asked before waits for its turn, which it has as long as this runs."""
+        return bool(self._waiting) and not self.stopped
 
     def handle(self, event: Event[Any]) -> None:
         """One event, and all that follows from it at once."""

@@ -14,6 +14,7 @@ from snowmelt_doors.sqs.door import SqsDoor
 USERS = """
 shop   nT8s-WzqLr5Vb2Kd0xYp  put:orders
 worker Qm4hJ7c9-RfUeA1sXw3t  get:orders
+keeper aE6yG2vNkS8dPo5_ZiLb  manage:orders
 ops    bE6yG2vNkS8dPo5_ZiLa  admin
 """
 

@@ -1,5 +1,6 @@
 """What comes over the wire: signatures, the older form, and what is no request."""
 
+import json
 import re
 import socket
 import time
@@ -93,6 +94,11 @@ def test_users_have_the_rights_that_a_file_gives_them(doors: Doors) -> None:
     [got] = worker.receive_message(QueueUrl=url, AttributeNames=["SenderId"])["Messages"]
     assert got["Attributes"]["SenderId"] == "shop"
     assert worker.list_queues()["QueueUrls"] == [url]
+    keeper = client_of(port, "keeper", "aE6yG2vNkS8dPo5_ZiLb")
+    arn = "arn:aws:sqs:us-east-1:123456789012:hidden"
+    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1})
+    with pytest.raises(ClientError, match="no right to put hidden"):
+        keeper.set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy})
 
 
 @pytest.mark.parametrize(

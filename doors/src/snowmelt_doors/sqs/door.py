@@ -11,7 +11,7 @@ from snowmelt.aio import Cluster, EmbeddedCluster
 from snowmelt.core.errors import NoSuchQueue, SnowmeltError
 from snowmelt.core.names import Address
 from snowmelt.core.users import Accounts, Right, User
-from snowmelt_doors.sqs.attributes import engine_name, name_in
+from snowmelt_doors.sqs.attributes import engine_name, name_in, redrive_in
 from snowmelt_doors.sqs.dead_letters import DeadLetters
 from snowmelt_doors.sqs.errors import SqsError, no_queue, told
 from snowmelt_doors.sqs.forms import SqsAction, answer, is_xml, read, refusal
@@ -110,6 +110,7 @@ class SqsDoor:
         action, rights = found
         if user is not None:
             _check_right(user, rights, asked.params)
+            _check_target(user, asked.params)
         caller = self._caller(request, user)
         done = await action(caller, asked.params)
         if user is not None and asked.action == "ListQueues" and "QueueUrls" in done:
@@ -146,6 +147,16 @@ def _check_right(user: User, rights: tuple[Right, ...], params: dict[str, Any]) 
         if rights and name and not any(user.may(right, engine_name(name)) for right in rights):
             what = " or ".join(right.value for right in rights)
             raise SqsError("AccessDenied", f"{user.name} has no right to {what} {name[:100]}", 403)
+
+
+def _check_target(user: User, params: dict[str, Any]) -> None:
+    """Who has dead letters go to a queue may put into it."""
+    given = params.get("Attributes")
+    said = given.get("RedrivePolicy") if isinstance(given, dict) else None
+    if isinstance(said, str) and said.strip() not in ("", "{}"):
+        name = redrive_in(said).target
+        if not user.may(Right.PUT, engine_name(name or "-")):
+            raise SqsError("AccessDenied", f"{user.name} has no right to put {name[:100]}", 403)
 
 
 def _may_see(user: User, url: str) -> bool:

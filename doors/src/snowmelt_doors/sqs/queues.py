@@ -81,6 +81,11 @@ class SqsQueues:
             raise no_queue()
         return found[1]
 
+    def has(self, name: str) -> bool:
+        """Whether there is one of this name, as far as it was read."""
+        found = self._known(name)
+        return found is not None and not found[1].deleted
+
     def all(self) -> list[QueueRecord]:
         """As far as it was read, by name."""
         names = sorted(key.removeprefix(KEY) for key in self.registry.rows if key.startswith(KEY))

@@ -105,7 +105,11 @@ class MessageReceiver:
             one = ReceivedItem(item, unpacked(item.body, item.headers, name))
             if _sent(one) < oldest:
                 await item.ack()
-            elif policy is not None and item.failures >= policy.receives_max:
+            elif (
+                policy is not None
+                and item.failures >= policy.receives_max
+                and self._queues.has(policy.target)
+            ):
                 await self._dead_letters.move(record, policy.target, item, one.message)
             else:
                 found.append(one)
@@ -238,8 +242,13 @@ async def _several(queue: Fifo, count: int, lease: float) -> list[Item]:
     if count == 1:
         one = await _one(queue, 0, lease)
         return [] if one is None else [one]
-    came = await asyncio.gather(*[_one(queue, 0, lease) for _ in range(count)])
-    return sorted([one for one in came if one is not None], key=lambda one: one.position)
+    some = [_one(queue, 0, lease) for _ in range(count)]
+    came = await asyncio.gather(*some, return_exceptions=True)
+    items = [one for one in came if isinstance(one, Item)]
+    errors = [one for one in came if isinstance(one, BaseException)]
+    if errors and not items:  # else what came is told: it is leased
+        raise errors[0]
+    return sorted(items, key=lambda one: one.position)
 
 
 async def _each(entries: list[dict[str, Any]], some: list[Any]) -> Told:

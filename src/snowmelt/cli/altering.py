@@ -35,6 +35,22 @@ class SettingsOptions(msgspec.Struct, frozen=True):
     inline_max: Annotated[int | None, typer.Option(help="Bytes; larger puts go to data nodes.")] = (
         None
     )
+    in_order_by_key: Annotated[
+        bool | None, typer.Option(help="Give the items of a key one after the other.")
+    ] = None
+    at_once_by_key: Annotated[
+        int | None, typer.Option(help="Items of a key in hand at most; 0: no limit.")
+    ] = None
+    at_once: Annotated[int | None, typer.Option(help="Items in hand at most; 0: no limit.")] = None
+    per_second_by_key: Annotated[
+        int | None, typer.Option(help="Items of a key given out a second; 0: no limit.")
+    ] = None
+    per_second: Annotated[
+        int | None, typer.Option(help="Items given out a second; 0: no limit.")
+    ] = None
+    fair: Annotated[
+        bool | None, typer.Option(help="Give next of the key with the least in hand.")
+    ] = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -85,7 +101,9 @@ def alter(
         found.alter(timeout=at.timeout, **said.options)
         settings = found.stats(timeout=at.timeout).settings
     now = settings_object(settings)
-    print(f"{queue} has {', '.join(f'{option}={now[option]}' for option in said.options)} now")
+    print(
+        f"{queue} has {', '.join(f'{option}={now.get(option, 0)}' for option in said.options)} now"
+    )
 
 
 def pause(queue: Annotated[str, QUEUE], at: PlaceOptions = HERE) -> None:

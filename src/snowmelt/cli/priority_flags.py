@@ -45,7 +45,14 @@ class PutTarget(Protocol):
         """On how many nodes the last put was."""
 
     def put_many(
-        self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
+        self,
+        bodies: list[bytes],
+        /,
+        *,
+        key: str | None,
+        headers: dict[str, str],
+        delay: float,
+        timeout: float,
     ) -> tuple[Interval, ...]:
         """Puts bodies in as few calls as they fit into."""
 
@@ -67,12 +74,19 @@ class Prioritized(msgspec.Struct):
         return self.queue.copies
 
     def put_many(
-        self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
+        self,
+        bodies: list[bytes],
+        /,
+        *,
+        key: str | None,
+        headers: dict[str, str],
+        delay: float,
+        timeout: float,
     ) -> tuple[Interval, ...]:
         """Puts bodies in as few calls as they fit into."""
         priority = self.priority
         return self.queue.put_many(
-            bodies, priority=priority, headers=headers, delay=delay, timeout=timeout
+            bodies, priority=priority, key=key, headers=headers, delay=delay, timeout=timeout
         )
 
 

@@ -58,6 +58,9 @@ def put(
         list[str] | None, typer.Option(help="NAME=VALUE, for each item; repeat for more.")
     ] = None,
     delay: Annotated[float, typer.Option(help="Seconds until it may be delivered.")] = 0.0,
+    key: Annotated[
+        str | None, typer.Option(help="For whom each item is, such as a tenant.")
+    ] = None,
     priority: Annotated[str | None, PRIORITY] = None,
     priorities: Annotated[str | None, PRIORITIES] = None,
     largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
@@ -79,15 +82,17 @@ def put(
             if bodies and bodies != ["-"]:
                 raise BadOption("--lines", bodies[0], "with --file or standard input only")
             with source(file) as stream:
-                count = _put_lines(target, stream, headers, delay, at.timeout)
+                count = _put_lines(target, stream, key, headers, delay, at.timeout)
             print(f"{so_many(count)} put into {queue}{_on_nodes(target, at.data)}")
             return
         put_now = _bodies(bodies, file)
         if again.every is not None:
+            if key is not None:
+                raise BadOption("--key", key, "none with --every; a schedule's items have no key")
             how: ScheduleOptions = {"headers": headers, "delay": delay}
             print(again.put(target, put_now, how, at.timeout))
             return
-        where = target.put_many(put_now, headers=headers, delay=delay, timeout=at.timeout)
+        where = target.put_many(put_now, key=key, headers=headers, delay=delay, timeout=at.timeout)
     place = f" with priority {said.priority or 0}" if isinstance(target, Prioritized) else ""
     place += f" at {where[0]}"
     place += _on_nodes(target, at.data)
@@ -134,14 +139,19 @@ def _bodies(bodies: list[str] | None, file: Path | None) -> list[bytes]:
 
 
 def _put_lines(
-    into: PutTarget, stream: BinaryIO, headers: dict[str, str], delay: float, timeout: float
+    into: PutTarget,
+    stream: BinaryIO,
+    key: str | None,
+    headers: dict[str, str],
+    delay: float,
+    timeout: float,
 ) -> int:
     """Puts every line without its end; a count on a terminal that nothing is piped to."""
     console = Console(stderr=True)
     count = 0
     with console.status("putting …") as status:
         for part in _parts(line.removesuffix(b"\n") for line in stream):
-            into.put_many(part, headers=headers, delay=delay, timeout=timeout)
+            into.put_many(part, key=key, headers=headers, delay=delay, timeout=timeout)
             count += len(part)
             status.update(f"{count:,} items put into {into.name} …")
     return count

@@ -25,7 +25,8 @@ from snowmelt.protocols.queue.state import QueueState, leased
 def put(state: QueueState, count: int, wall: int, **more: Any) -> int:
     """As a leader does, without bodies at hand."""
     batch = state.put(count, 10 * count, term=1, **more)
-    if wall > state.times.due[more.get("priority", 0)]:
+    priority = more.get("priority", 0)
+    if wall > state.times.due[0 if isinstance(priority, bytes) else priority]:
         state.times.mark(batch.start, wall, state.batches.live)
     return batch.start
 
@@ -98,7 +99,7 @@ def test_the_oldest_of_several_priorities_is_found_wherever_it_is() -> None:
 def test_by_keys_the_oldest_need_not_be_the_most_urgent() -> None:
     state = QueueState(QueueSettings(priorities=ANY))
     for at, key in enumerate([7, 3, 5]):
-        put(state, 1, WALL + 10 * at * SECOND, keys=packed([key]))
+        put(state, 1, WALL + 10 * at * SECOND, priority=packed([key]))
     told, wall = ages(state), WALL + 100 * SECOND
     state.take(OperationId(NodeId("c"), 1), 1, state.first(1, 1 << 20))
     assert (told.ready(wall), told.leased(wall)) == (100, 90)

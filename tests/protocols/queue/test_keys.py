@@ -241,7 +241,7 @@ def test_a_thousand_of_any_keys_are_written_in_16_kb():
 
     for _ in range(200):
         keys = packed([chance.getrandbits(60) for _ in range(1000)])
-        state.put(1000, 100_000, term=1, keys=keys)
+        state.put(1000, 100_000, term=1, priority=keys)
         assert step() < 12_000
     for token in range(10):
         found = state.first(1000, 1 << 30)

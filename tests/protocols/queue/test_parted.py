@@ -146,7 +146,7 @@ def test_what_lies_on_data_nodes_has_numbers_too_and_goes_with_its_door():
     leading.hear(N2, leading.home("log/0", N3, ANCHOR))
     keys = {}
     for number in (1, 2):
-        offered = words.Offered("p", number, 1, 4, 0, 0, 0, "", 0, 0)
+        offered = words.Offered("p", number, 1, 4, 0, 0, 0, "", 0, 0, b"")
         leading.hear(N3, words.Offer("log/1", TERM, operation(number), offered))
         (goes,) = leading.told(words.Goes)
         keys[number] = StoredBatch(goes.place.start, goes.place.stop, 4, TERM).key

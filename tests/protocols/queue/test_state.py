@@ -50,8 +50,8 @@ steps = st.lists(
 class Story:
     """Does what it is told, as a leader would."""
 
-    def __init__(self, few=LIMITS.few_blocks, priorities=3):
-        settings = QueueSettings(deliveries_max=3, priorities=priorities)
+    def __init__(self, few=LIMITS.few_blocks, priorities=3, **more):
+        settings = QueueSettings(deliveries_max=3, priorities=priorities, **more)
         self.priorities = priorities
         self.state = QueueState(settings, QueueLimits(few_blocks=few))
         self.state.changed[STATUS] = None  # the first step of a term
@@ -94,7 +94,7 @@ class Story:
         """Of some items."""
         if self.priorities != ANY:
             return {"priority": which % 3}
-        return {"keys": packed([(which * at) % 5 - 2 for at in range(much)])}
+        return {"priority": packed([(which * at) % 5 - 2 for at in range(much)])}
 
     def publish(self, which):
         """The first that is staged, as `publishing.py` does."""
@@ -102,8 +102,7 @@ class Story:
         if batch is None:
             return
         held, count = state.staged.take(batch.start), batch.stop - batch.start
-        keyed = isinstance(held.priority, bytes)
-        own = {"keys" if keyed else "priority": held.priority}
+        own = {"priority": held.priority, "names": held.names}
         state.put(count, batch.size, term=batch.term, place=batch.start, **own)
         state.publications.keep(("loader", which), PublicationRecord(which, count))
 

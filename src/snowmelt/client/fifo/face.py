@@ -1,7 +1,7 @@
 # Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """A fifo as a program holds it; blocking."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
@@ -9,7 +9,7 @@ from snowmelt.client.connection.steps import run
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import held_elsewhere
 from snowmelt.client.leases.items import Item, only
-from snowmelt.client.queue.bodies import parcels
+from snowmelt.client.queue.bodies import Key, parcels
 from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.staging_steps import HOLD, stage
@@ -44,6 +44,7 @@ class Fifo(Queue[FifoSteps]):
         self,
         body: Any,
         *,
+        key: Key | None = None,
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
@@ -51,17 +52,23 @@ class Fifo(Queue[FifoSteps]):
     ) -> Position:
         """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
 
-        `body` is bytes, or whatever the queue's codec writes. After `delay` seconds it may be
-        delivered. With a named producer, `sequence` makes it safe to put again after a restart: the
-        same number is the same item. The call returns its position, or -1 when so much was put
-        since that it is no longer remembered.
+        `body` is bytes, or whatever the queue's codec writes. `key` says for whom it is, such as
+        `"tenant-7"`: a queue may give out the items of a key in order, or within limits. After
+        `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe to put
+        again after a restart: the same number is the same item. The call returns its position, or
+        -1 when so much was put since that it is no longer remembered.
         """
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:
                 return self._plain.put(
-                    body, headers=traced.headers, delay=delay, timeout=timeout, sequence=sequence
+                    body,
+                    key=key,
+                    headers=traced.headers,
+                    delay=delay,
+                    timeout=timeout,
+                    sequence=sequence,
                 )
-        one = self._steps.one(self._codec.body(body), headers, delay, timeout)
+        one = self._steps.one(self._codec.body(body), headers, delay, timeout, key)
         if sequence is not None or self._steps.producer.named:  # a number names one put
             put = self._steps.put([one.what], one.wait, sequence)
             positions = run(self._port, put)
@@ -72,12 +79,15 @@ class Fifo(Queue[FifoSteps]):
         self,
         bodies: Iterable[Any] | Batch,
         *,
+        key: Key | Sequence[Key | None] | None = None,
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
         sequence: int | None = None,
     ) -> tuple[Interval, ...]:
         """Puts items at the tail, in order; returns where they are once they are safe.
+
+        `key` is that of all of them, or a list with the key of each.
 
         That is one interval in a tuple, as a priority queue returns one for each priority.
 
@@ -90,10 +100,17 @@ class Fifo(Queue[FifoSteps]):
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:
                 return self._plain.put_many(
-                    bodies, headers=traced.headers, delay=delay, timeout=timeout, sequence=sequence
+                    bodies,
+                    key=key,
+                    headers=traced.headers,
+                    delay=delay,
+                    timeout=timeout,
+                    sequence=sequence,
                 )
         rows = self._codec.bodies(bodies)
-        return run(self._port, self._steps.put_many(rows, headers, delay, timeout, sequence))
+        return run(
+            self._port, self._steps.put_many(rows, headers, delay, timeout, sequence, key=key)
+        )
 
     def leased(self, token: int, position: int) -> Item:
         """An item that another process got: with its `token` and `position` it is settled here.

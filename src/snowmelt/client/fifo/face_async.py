@@ -1,6 +1,6 @@
 """A fifo as a program holds it, with `await`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
@@ -8,7 +8,7 @@ from snowmelt.client.connection.steps import run_async
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import held_elsewhere
 from snowmelt.client.leases.items_async import Item, only
-from snowmelt.client.queue.bodies import parcels
+from snowmelt.client.queue.bodies import Key, parcels
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.staging_steps import HOLD, stage
@@ -43,6 +43,7 @@ class Fifo(Queue[FifoSteps]):
         self,
         body: Any,
         *,
+        key: Key | None = None,
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
@@ -50,17 +51,23 @@ class Fifo(Queue[FifoSteps]):
     ) -> Position:
         """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
 
-        `body` is bytes, or whatever the queue's codec writes. After `delay` seconds it may be
-        delivered. With a named producer, `sequence` makes it safe to put again after a restart: the
-        same number is the same item. The call returns its position, or -1 when so much was put
-        since that it is no longer remembered.
+        `body` is bytes, or whatever the queue's codec writes. `key` says for whom it is, such as
+        `"tenant-7"`: a queue may give out the items of a key in order, or within limits. After
+        `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe to put
+        again after a restart: the same number is the same item. The call returns its position, or
+        -1 when so much was put since that it is no longer remembered.
         """
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:
                 return await self._plain.put(
-                    body, headers=traced.headers, delay=delay, timeout=timeout, sequence=sequence
+                    body,
+                    key=key,
+                    headers=traced.headers,
+                    delay=delay,
+                    timeout=timeout,
+                    sequence=sequence,
                 )
-        one = self._steps.one(self._codec.body(body), headers, delay, timeout)
+        one = self._steps.one(self._codec.body(body), headers, delay, timeout, key)
         if sequence is not None or self._steps.producer.named:  # a number names one put
             put = self._steps.put([one.what], one.wait, sequence)
             positions = await run_async(self._port, put)
@@ -71,12 +78,15 @@ class Fifo(Queue[FifoSteps]):
         self,
         bodies: Iterable[Any] | Batch,
         *,
+        key: Key | Sequence[Key | None] | None = None,
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
         sequence: int | None = None,
     ) -> tuple[Interval, ...]:
         """Puts items at the tail, in order; returns where they are once they are safe.
+
+        `key` is that of all of them, or a list with the key of each.
 
         That is one interval in a tuple, as a priority queue returns one for each priority.
 
@@ -89,11 +99,16 @@ class Fifo(Queue[FifoSteps]):
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:
                 return await self._plain.put_many(
-                    bodies, headers=traced.headers, delay=delay, timeout=timeout, sequence=sequence
+                    bodies,
+                    key=key,
+                    headers=traced.headers,
+                    delay=delay,
+                    timeout=timeout,
+                    sequence=sequence,
                 )
         rows = self._codec.bodies(bodies)
         return await run_async(
-            self._port, self._steps.put_many(rows, headers, delay, timeout, sequence)
+            self._port, self._steps.put_many(rows, headers, delay, timeout, sequence, key=key)
         )
 
     def leased(self, token: int, position: int) -> Item:

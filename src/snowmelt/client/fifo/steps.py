@@ -40,7 +40,9 @@ from snowmelt.client.parted.parts import GotPieces, PartitionedQueue, is_bounded
 from snowmelt.client.queue.bodies import (
     CALL,
     CallLimit,
+    Key,
     PutItems,
+    labelled,
     packed_headers,
     parcel,
     parcels,
@@ -99,10 +101,17 @@ class FifoSteps(GrantedSteps):
     # --- items in ---------------------------------------------------------------------------------
 
     def one(
-        self, body: Buffer, headers: Mapping[str, str | bytes] | None, delay: float, timeout: float
+        self,
+        body: Buffer,
+        headers: Mapping[str, str | bytes] | None,
+        delay: float,
+        timeout: float,
+        key: Key | None = None,
     ) -> CallerRequest:
         """One item to be put."""
-        one = PutRequest(parcel(body).blob, packed_headers(headers), delay_of(delay))
+        items = parcel(body)
+        own = packed_headers(headers) if key is None else labelled(headers, key, items)
+        one = PutRequest(items.blob, own, delay_of(delay))
         return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
 
     def put(
@@ -135,13 +144,15 @@ class FifoSteps(GrantedSteps):
         timeout: float,
         sequence: int | None,
         limit: CallLimit = CALL,
+        key: Key | Sequence[Key | None] | None = None,
     ) -> Steps[tuple[Interval, ...]]:
         """Many items; from the first one's position to behind the last one's."""
-        return self._put_all(parcels(bodies, limit), headers, delay, timeout, sequence)
+        return self._put_all(parcels(bodies, limit), key, headers, delay, timeout, sequence)
 
     def _put_all(
         self,
         calls: Iterator[PutItems],
+        key: Key | Sequence[Key | None] | None,
         headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
@@ -159,6 +170,8 @@ class FifoSteps(GrantedSteps):
                     "most 8 MiB and 32768 bodies with each number"
                 )
             for some in chain(filter(None, begun), calls):
+                if key is not None:
+                    packed = labelled(headers, key, some, count)
                 so_far.asked = True
                 done = yield from self.put_parcel(some, packed, due, time_of_put(timeout), sequence)
                 so_far.asked = False

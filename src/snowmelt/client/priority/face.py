@@ -1,7 +1,7 @@
 # Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """A priority queue as a program holds it; blocking."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
@@ -10,6 +10,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import with_ranks
 from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.priority.steps import RankedSteps
+from snowmelt.client.queue.bodies import Key
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.group_steps import GroupBodies
@@ -62,6 +63,7 @@ class PriorityQueue(Queue[RankedSteps]):
         body: Any,
         *,
         priority: float = 0,
+        key: Key | None = None,
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
@@ -70,19 +72,20 @@ class PriorityQueue(Queue[RankedSteps]):
         """Puts an item; returns its position in its priority once it is safe. Raises `Full`.
 
         After `delay` seconds it may be delivered. Of any priorities positions count together.
-        `sequence` is as a fifo has it.
+        `key` and `sequence` are as a fifo has them.
         """
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:
                 return self._plain.put(
                     body,
                     priority=priority,
+                    key=key,
                     headers=traced.headers,
                     delay=delay,
                     timeout=timeout,
                     sequence=sequence,
                 )
-        one = self._steps.ranked(self._codec.body(body), priority, headers, delay, timeout)
+        one = self._steps.ranked(self._codec.body(body), priority, headers, delay, timeout, key)
         if sequence is not None or self._steps.producer.named:  # a number names one put
             put = self._steps.put([one.what], one.wait, sequence)
             positions = run(self._port, put)
@@ -94,12 +97,15 @@ class PriorityQueue(Queue[RankedSteps]):
         items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
+        key: Key | Sequence[Key | None] | None = None,
         headers: Mapping[str, str | bytes] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
         sequence: int | None = None,
     ) -> tuple[Interval, ...]:
         """Puts bodies of one priority, or pairs of a priority and a body.
+
+        `key` is that of all of them, or a list with the key of each.
 
         Returns where they are, as `Items.positions` does: an interval for each priority, the
         most urgent first.
@@ -121,13 +127,14 @@ class PriorityQueue(Queue[RankedSteps]):
                 return self._plain.put_many(
                     items,
                     priority=priority,
+                    key=key,
                     headers=traced.headers,
                     delay=delay,
                     timeout=timeout,
                     sequence=sequence,
                 )
         rows = self._codec.pairs(items, priority)
-        puts = self._steps.put_ranked(rows, priority, headers, delay, timeout, sequence)
+        puts = self._steps.put_ranked(rows, priority, headers, delay, timeout, sequence, key)
         return run(self._port, puts)
 
     def stage(

@@ -22,7 +22,7 @@ from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.leases.fetching import CHANCE
 from snowmelt.client.leases.steps import Seen, delay_of
 from snowmelt.client.priority.sorting import Prioritized, ranked_parcels, sorted_parcel
-from snowmelt.client.queue.bodies import PutItems, packed_headers, parcel
+from snowmelt.client.queue.bodies import Key, PutItems, labelled, packed_headers, parcel
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.ranks import Ranks, checked_priority
 from snowmelt.client.queue.staging_steps import stage
@@ -64,10 +64,12 @@ class RankedSteps(FifoSteps):
         headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
+        key: Key | None = None,
     ) -> CallerRequest:
         """One item to be put."""
-        own = checked_priority(priority)
-        one = PutRequest(parcel(body).blob, packed_headers(headers), delay_of(delay), own)
+        own, items = checked_priority(priority), parcel(body)
+        packed = packed_headers(headers) if key is None else labelled(headers, key, items)
+        one = PutRequest(items.blob, packed, delay_of(delay), own)
         return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
 
     def put(
@@ -99,11 +101,12 @@ class RankedSteps(FifoSteps):
         delay: float,
         timeout: float,
         sequence: int | None,
+        key: Key | Sequence[Key | None] | None = None,
     ) -> Steps[tuple[Interval, ...]]:
         """Many items; where they are within their priorities, the most urgent first."""
         ranks = yield from self.known(Wait(timeout))
         calls = ranked_parcels(items, priority, ranks)
-        return (yield from self._put_all(calls, headers, delay, timeout, sequence))
+        return (yield from self._put_all(calls, key, headers, delay, timeout, sequence))
 
     def stage(
         self,

@@ -13,7 +13,7 @@ from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.headers import headers_in
 from snowmelt.protocols.queue.calls import PriorityRun
 from snowmelt.protocols.queue.labels import Labels, pack
-from snowmelt.protocols.queue.settings import BODY_BYTES_MAX
+from snowmelt.protocols.queue.settings import BODY_BYTES_MAX, KEY_BYTES_MAX
 
 CALL_BYTES: Final = 8 << 20
 CALL_ITEMS: Final = 32_768
@@ -105,6 +105,44 @@ def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterat
                 yield _packed(part, edges)
                 continue
         yield from _drawn(part, limit)
+
+
+Key = str | bytes
+"""Of an item, such as the tenant that it is for."""
+
+
+def as_key(key: object) -> bytes:
+    """A key as it is kept; raises `BadOption`.
+
+    >>> as_key("tenant-7")
+    b'tenant-7'
+    """
+    if isinstance(key, str):
+        key = key.encode("utf-8", "surrogatepass")
+    if isinstance(key, bytes) and 0 < len(key) <= KEY_BYTES_MAX:
+        return key
+    raise BadOption("key", key, f"text or bytes, of 1 to {KEY_BYTES_MAX} bytes")
+
+
+def labelled(
+    headers: Mapping[str, str | bytes] | None,
+    key: Key | Sequence[Key | None],
+    items: PutItems,
+    first: int = 0,
+) -> bytes:
+    """Headers and keys of one call's items, the first of which was given as the so-manieth."""
+    if headers is not None:
+        packed_headers(headers)  # which looks at them
+    common = dict(headers or {})
+    if items.count == 1 and isinstance(key, str | bytes):  # as mostly
+        return _ENCODE((common, (as_key(key),), None))
+    if not isinstance(key, list | tuple):
+        return pack(Labels(common, (as_key(key),) * items.count))
+    own = key[first : first + items.count]
+    if len(own) < items.count:
+        raise BadOption("key", f"{len(key)} keys", "one for all bodies, or as many as bodies")
+    keys = tuple([None if one is None else as_key(one) for one in own])
+    return pack(Labels(common, keys).in_order(items.order))
 
 
 def packed_headers(headers: Mapping[str, str | bytes] | Labels | None) -> bytes:

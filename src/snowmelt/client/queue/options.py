@@ -14,6 +14,7 @@ from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.names import is_plain_name
 from snowmelt.protocols.queue.settings import (
     ANY,
+    FLAGS,
     FOR_EVER,
     OF_PARTITIONS,
     OF_PRIORITIES,
@@ -40,6 +41,12 @@ class QueueOptions(TypedDict, total=False):
     max_items: int
     max_bytes: int
     inline_max: int
+    in_order_by_key: bool
+    at_once_by_key: int
+    at_once: int
+    per_second_by_key: int
+    per_second: int
+    fair: bool
     partitions: int
 
 
@@ -130,10 +137,10 @@ def _read(option: str, value: object) -> int:
         return seconds(value)
     if option == "lease":
         return seconds_of("lease", value, 0.1, 43_200)
-    if option == "largest_first":
+    if option == "largest_first" or option in FLAGS:
         if not isinstance(value, bool):
             raise BadOption(option, value, "True or False")
-        return value
+        return value if option == "largest_first" else int(value)
     if option == "priorities" and not (type(value) is int and 1 <= value <= PRIORITIES_MAX):
         raise BadOption(option, value, f"1 to {PRIORITIES_MAX}, int or float")
     return whole(option, value)

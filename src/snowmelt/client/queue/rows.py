@@ -7,7 +7,7 @@ import msgspec
 
 from snowmelt.client.queue.overviews import QueueOverview
 from snowmelt.core.instant import SECOND
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.settings import FLAGS, OF_KEYS, QueueSettings
 from snowmelt.protocols.queue.statuses import QueueStatus
 
 
@@ -116,6 +116,17 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
         "max_bytes": settings.bytes_max,
         "inline_max": settings.inline_max,
         "partitions": settings.partitions,
+        **_by_key(settings),
+    }
+
+
+def _by_key(settings: QueueSettings) -> dict[str, object]:
+    """Those that are on."""
+    values = {option: getattr(settings, name) for option, name in OF_KEYS.items()}
+    return {
+        option: bool(value) if option in FLAGS else value
+        for option, value in values.items()
+        if value
     }
 
 

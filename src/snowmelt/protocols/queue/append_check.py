@@ -8,6 +8,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
+from snowmelt.protocols.queue.labels import keys_of
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import OpenCalls
@@ -15,6 +16,7 @@ from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.numbering import Numbering
 from snowmelt.protocols.queue.producers import Edges
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
+from snowmelt.protocols.queue.settings import KEYS_MAX
 from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.protocols.queue.waiting import WaitingPut, WaitingPuts
@@ -39,7 +41,8 @@ class AppendCheck:
         self._state = state
         self._log = log
         self._opened = opened
-        self._bounded = home.settings.items_max > 0 or home.settings.bytes_max > 0
+        bounded = home.settings.items_max > 0 or home.settings.bytes_max > 0
+        self._bounded = bounded or state.by_key is not None
         self.room = WaitingPuts()
         self.numbering: Numbering | None = None
         """Where what is let in waits for its numbers, in a queue with several partitions."""
@@ -94,8 +97,17 @@ class AppendCheck:
     def _fits(self, put: calls.Put | SpreadPut) -> bool:
         numbering = self.numbering
         if numbering is None:
-            return self._state.fits(put.count, put.size)
+            by_key = self._state.by_key
+            if by_key is None or len(by_key) + put.count <= KEYS_MAX:  # as mostly
+                return self._state.fits(put.count, put.size)
+            return self._state.fits(put.count, put.size, self._names(put))
         return self._state.fits(put.count + numbering.count, put.size + numbering.size)
+
+    def _names(self, put: calls.Put | SpreadPut) -> bytes:
+        """The keys of its items, where the queue asks for them."""
+        if self._state.by_key is None:
+            return b""
+        return put.names if type(put) is SpreadPut else keys_of(put.headers)
 
     def put_scheduled(self, put: calls.Put) -> None:
         """What a schedule puts comes in, or waits for room; nobody is told (`scheduling.py`)."""
@@ -124,8 +136,8 @@ class AppendCheck:
                     one.size,
                     term=self._home.term,
                     due=due,
-                    priority=one.runs[0].priority if one.runs else 0,
-                    keys=one.keys,
+                    priority=one.keys or (one.runs[0].priority if one.runs else 0),
+                    names=self._names(one) if one.headers else b"",
                 )
                 edges += batch.start, batch.stop
                 segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
@@ -148,7 +160,13 @@ class AppendCheck:
         """Its bodies are where they are to be."""
         term, place, priority = self._home.term, put.place.start, put.priority
         batch = self._state.put(
-            put.count, put.size, term=term, due=due, priority=priority, place=place
+            put.count,
+            put.size,
+            term=term,
+            due=due,
+            priority=priority,
+            place=place,
+            names=put.names,
         )
         self._state.spread.name(place, put.lies(term))
         where = Interval(batch.start, batch.stop)
@@ -228,6 +246,9 @@ def no_room(home: Assignment, state: QueueState, items: int, size: int) -> str:
     if never(home, items, size):
         return f"{items} items in {size} bytes never fit into queue {home.queue!r}; {bounds(home)}"
     held = state.batches.live.total - state.dead.total
+    if state.by_key is not None and state.fits(items, size):
+        most = f"of {KEYS_MAX} that it may have"
+        return f"queue {home.queue!r} holds items of {len(state.by_key)} keys, {most}"
     return f"queue {home.queue!r} holds {held} items in {state.size} bytes; {bounds(home)}"
 
 

@@ -11,7 +11,13 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.keys import KEY_BYTES
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
-from snowmelt.protocols.queue.labels import are_labels, check_shared, checked
+from snowmelt.protocols.queue.labels import (
+    are_labels,
+    check_shared,
+    checked,
+    keys_of,
+    named_keys,
+)
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.parted.names import known_name, part_of
 from snowmelt.protocols.queue.schedules import Schedule, Unschedule, known_schedule
@@ -21,9 +27,11 @@ from snowmelt.protocols.queue.settings import (
     DELAY_LONGEST,
     HEADER_BYTES_MAX,
     HOLD_LONGEST,
+    KEY_BYTES_MAX,
     LEASE_LONGEST,
     PUT_BYTES_MAX,
     REPLICAS_MAX,
+    QueueSettings,
 )
 
 INDEX_MAX: Final = 2**62
@@ -249,25 +257,25 @@ _USUAL: Final[dict[type, Callable[[Any, int], str]]] = {
 """What is asked most, and what has its own."""
 
 
-def put_problem(put: calls.Put, items_max: int, priorities: int) -> tuple[str, str] | None:
+def put_problem(put: calls.Put, items_max: int, settings: QueueSettings) -> tuple[str, str] | None:
     """Why this put can't be taken, as an error's name and text. Sizes first: they cost nothing."""
     count, bodies = len(put.offsets) // OFFSET_BYTES - 1, len(put.blob)
-    size = bodies + len(put.headers)
+    size, priorities = bodies + len(put.headers), settings.priorities
     if count > items_max:
         return "TooLarge", f"{count} items in one put; the limit is {items_max}"
     if bodies > BODY_BYTES_MAX or size > PUT_BYTES_MAX:
         limits = f"{BODY_BYTES_MAX} of bodies, {PUT_BYTES_MAX} with headers"
         return "TooLarge", f"{size} bytes in one put; the limits are {limits}"
-    plain = priorities != ANY and not (put.headers or put.runs or put.keys)
-    if plain and put.offsets == ONE.pack(0, size):  # as mostly
-        return None
+    whole = priorities != ANY and not (put.runs or put.keys)
+    if whole and put.offsets == ONE.pack(0, bodies):  # one body, as mostly
+        wrong = _of_headers(put.headers, 1, settings) if put.headers else ""
+        return ("BadOption", wrong) if wrong else None
     try:
         batch = Batch(put.offsets, put.blob)
-        if put.headers:
-            check_shared(put.headers)
-            checked(put.headers, count)
     except ValueError as error:
         return "BadOption", f"the batch does not read: {error}"
+    if put.headers and (wrong := _of_headers(put.headers, count, settings)):
+        return "BadOption", wrong
     if count == 0 or batch.size != bodies:
         return "BadOption", f"a batch of {count} items in {bodies} bytes"
     keys = KEY_BYTES * count if priorities == ANY else 0
@@ -276,6 +284,18 @@ def put_problem(put: calls.Put, items_max: int, priorities: int) -> tuple[str, s
     if put.runs and (wrong := _of_runs(put.runs, count, priorities)):
         return "BadOption", wrong
     return None
+
+
+def _of_headers(headers: bytes, count: int, settings: QueueSettings) -> str:
+    try:
+        check_shared(headers)
+        checked(headers, count)
+    except ValueError as error:
+        return f"the batch does not read: {error}"
+    if len(headers) <= KEY_BYTES_MAX or not settings.by_key:
+        return ""
+    longest = max([len(one or b"") for one in named_keys(keys_of(headers)) or ()], default=0)
+    return _outside((("bytes of the key", longest, 0, KEY_BYTES_MAX),))
 
 
 def _of_runs(runs: tuple[calls.PriorityRun, ...], count: int, priorities: int) -> str:

@@ -47,7 +47,7 @@ from snowmelt.protocols.queue.settings import QueueSettings
 LOTS_MAX: Final = 1 << 14
 RECORDS_MAX: Final = 100_000
 LEFT_BYTES_MAX: Final = 1 << 20
-KINDS: Final = b"sgpnuyzktvqm"
+KINDS: Final = b"sgpnuyzkijtvqm"
 """How the keys of those records begin which a restore takes (`records.py`)."""
 BROKEN: Final = COUNT_MAX
 """The next piece of a restore that found no room (rule 9)."""

@@ -22,6 +22,7 @@ from snowmelt.protocols.queue.asking import put_problem
 from snowmelt.protocols.queue.batches import StoredBatch
 from snowmelt.protocols.queue.copies import Copies
 from snowmelt.protocols.queue.finding import of_another
+from snowmelt.protocols.queue.labels import keys_of
 from snowmelt.protocols.queue.messages import Nowhere
 from snowmelt.protocols.queue.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.open_calls import PUT_COST, OpenCalls
@@ -74,7 +75,7 @@ class Carrying:
         """A client of this node puts."""
         if operation in self._carried:
             return
-        wrong = put_problem(put, self._outbox.limits.put_items, settings.priorities)
+        wrong = put_problem(put, self._outbox.limits.put_items, settings)
         self._open.add(operation, put, put.size + PUT_COST)
         if wrong is None:
             wrong = self._open.refusal(operation, self._outbox.limits.waiting_bytes)
@@ -108,6 +109,7 @@ class Carrying:
             put.caller,
             put.turn,
             put.runs[0].priority if put.runs else 0,
+            keys_of(put.headers),
         )
         word = Offer(put.queue, home.term, operation, offered)
         self._outbox.send(node_of(home.master), word)

@@ -24,6 +24,7 @@ from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.pacing import Pace
 from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.waiting import WaitingGets
 from snowmelt.protocols.queue.words import Deliver, ReplyTo
@@ -40,6 +41,7 @@ class Getting:
         log: Log,
         deadlines: Deadlines,
         tokens: Iterator[int],
+        pace: Pace | None,
     ) -> None:
         self.waiting = WaitingGets()
         self._outbox = outbox
@@ -48,6 +50,7 @@ class Getting:
         self._log = log
         self._deadlines = deadlines
         self.tokens = tokens
+        self._pace = pace
         self._had: Answers[bool] = OrderedDict()
         """Gets that were answered with nothing, or left."""
 
@@ -87,7 +90,7 @@ class Getting:
         ahead = get.ahead and self._home.settings.deliveries_max > 1
         if get.ahead and not ahead:  # each delivery is the last
             items_max = 1
-        found = state.first(items_max, bytes_max, before=get.before)
+        found = state.first(items_max, bytes_max, before=get.before, pace=self._pace)
         if not found:
             return False
         token = next(self.tokens)

@@ -24,6 +24,7 @@ from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.groups import LEASE_MAX, GroupState, assign_problem, locate_problem
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.pacing import Pace
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS, QueueState
 from snowmelt.protocols.queue.words import ReplyTo
@@ -39,6 +40,9 @@ def release(state: QueueState, name: str) -> int:
         return 0
     back = [part for one in group.held for part in state.batches.live.common(one)]
     state.ready.add_all(back)
+    if state.by_key is not None:
+        for part in back:
+            state.by_key.ready(part)
     state.groups.forget(name)
     count = sum([part.size for part in back])
     state.counts.returned += count
@@ -49,11 +53,14 @@ def release(state: QueueState, name: str) -> int:
 class Grouping:
     """Of one queue, in one term."""
 
-    def __init__(self, outbox: Outbox, state: QueueState, log: Log, spans: Spans) -> None:
+    def __init__(
+        self, outbox: Outbox, state: QueueState, log: Log, spans: Spans, pace: Pace | None
+    ) -> None:
         self._outbox = outbox
         self._state = state
         self._log = log
         self._spans = spans
+        self._pace = pace
 
     def hear(self, operation: OperationId, ask: Ask) -> None:
         """Somebody reads as a group, or asks what there is."""
@@ -98,7 +105,9 @@ class Grouping:
 
     def _first(self, ask: calls.Assign) -> list[Interval]:
         """The first ready items, as many as are asked for."""
-        found = self._state.first(ask.items_max, ask.bytes_max, ask.below, in_turn=True)
+        found = self._state.first(
+            ask.items_max, ask.bytes_max, ask.below, in_turn=True, pace=self._pace
+        )
         return found[: self._outbox.limits.group_pieces]
 
     def _locate(self, ask: calls.Locate) -> calls.Located | Declined:

@@ -62,6 +62,10 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     keys: msgspec.Raw
     headers: msgspec.Raw
 
+    @property
+    def parts(self) -> tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw]:
+        return self.common, self.keys, self.headers
+
 
 class _Unpacked(msgspec.Struct, frozen=True, array_like=True):
     """Labels whose headers nobody has looked at yet."""
@@ -78,8 +82,12 @@ _DECODE: Final = msgspec.msgpack.Decoder(_Unpacked).decode
 _DECODE_PACKED: Final = msgspec.msgpack.Decoder(_Packed).decode
 _DECODE_ROWS: Final = msgspec.msgpack.Decoder(_Rows).decode
 _DECODE_OWN: Final = msgspec.msgpack.Decoder(dict[str, Any] | None).decode
+_DECODE_PLAIN: Final = msgspec.msgpack.Decoder(tuple[dict[str, str], tuple[bytes], None]).decode
+"""One item with a key, and headers such as all items of a put may have: as mostly."""
+_DECODE_KEYS: Final = msgspec.msgpack.Decoder(tuple[bytes | None, ...]).decode
 _DECODE_KEY: Final = msgspec.msgpack.Decoder(bytes | None).decode
 _NONE: Final = msgspec.Raw(b"\xc0")
+_NO_HEADERS: Final = b"\x80"
 
 
 def are_labels(packed: bytes) -> bool:
@@ -103,10 +111,28 @@ def each_own(shared: list[bytes]) -> bytes:
     (b'', (None, {'a': 'b'}))
     """
     first = shared[0]
-    if not shared[1:] or shared.count(first) == len(shared):
+    if not shared[1:]:
+        return first
+    if any(map(are_labels, shared)):
+        return _each_key(shared)
+    if shared.count(first) == len(shared):
         return first
     rows = [msgspec.Raw(one) if one else None for one in shared]
     return _ENCODE(({}, None, rows))
+
+
+def _each_key(shared: list[bytes]) -> bytes:
+    """The same, where some have a key."""
+    keys: _Rows = []
+    rows: list[msgspec.Raw | None] = []
+    for one in shared:
+        key, own = _NONE, msgspec.Raw(one)
+        if are_labels(one):
+            own, rest, _ = _DECODE_PACKED(one).parts
+            (key,) = _DECODE_ROWS(rest)
+        keys.append(key)
+        rows.append(None if bytes(own) in (b"", _NO_HEADERS) else own)
+    return _ENCODE(({}, keys, rows if any(rows) else None))
 
 
 def _unpack(packed: bytes) -> Labels:
@@ -135,6 +161,23 @@ _unpack_large: Final = lru_cache(maxsize=4)(_unpack)
 def unpack(packed: bytes) -> Labels:
     """From what travels, whichever of the two it is; raises `ValueError` for neither."""
     return _unpack_small(packed) if len(packed) <= _SMALL else _unpack_large(packed)
+
+
+def keys_of(packed: bytes) -> bytes:
+    r"""The key of each item, as `named_keys` reads it; nothing where none has one.
+
+    >>> named_keys(keys_of(pack(Labels(keys=(b"a", None))))), keys_of(b"\x80")
+    ((b'a', None), b'')
+    """
+    if not are_labels(packed):
+        return b""
+    keys = _DECODE_PACKED(packed).keys
+    return b"" if keys == _NONE else bytes(keys)
+
+
+def named_keys(keys: bytes) -> tuple[bytes | None, ...] | None:
+    """The key of each of some items; None where none has one."""
+    return _DECODE_KEYS(keys) if keys else None
 
 
 def sliced(packed: bytes, first: int, stop: int) -> bytes:
@@ -200,6 +243,13 @@ def checked(packed: bytes, count: int) -> None:
     """
     if not are_labels(packed):
         return
+    if count == 1 and len(packed) <= HEADER_BYTES_MAX:
+        try:
+            _DECODE_PLAIN(packed)
+        except msgspec.MsgspecError:
+            pass  # perhaps it is another form
+        else:
+            return
     try:
         whole = _DECODE_PACKED(packed)
         _check_size(len(memoryview(whole.common)))

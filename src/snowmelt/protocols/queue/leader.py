@@ -39,6 +39,7 @@ from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.one_item import change_item, item_status
 from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.outbox import LeaderOutbox, Outbox
+from snowmelt.protocols.queue.pacing import pace_of
 from snowmelt.protocols.queue.parted.partition import Partition
 from snowmelt.protocols.queue.parted.words import OwedGrant
 from snowmelt.protocols.queue.publishing import Publishing
@@ -100,14 +101,15 @@ class Leader:
         spans = Spans(outbox, self.state, self.followers)
         self.delivery = DeliveryBuilder(outbox, disk, hand, self.followers, self._deadlines, spans)
         self.ages = Ages(home.queue, self.state, hand)
-        self.grouping = Grouping(outbox, self.state, self.log, spans)
+        pace = pace_of(outbox, home.settings)
+        self.grouping = Grouping(outbox, self.state, self.log, spans, pace)
         self.admission = AppendCheck(outbox, hand, home, self.state, self.log, self.delivery.open)
         self.publishing = Publishing(outbox, hand, home, self.state, self.log)
         self.thinning = Thinning(outbox, disk, self.state, self.log, self.followers)
         ways_in = self.admission, self.publishing
         self.storing = Storing(outbox, home, self.state, self.log, ways_in, self.delivery.open)
         tokens = counting((home.term << TOKEN_BITS) + 1)
-        self.getting = Getting(outbox, home, self.state, self.log, self._deadlines, tokens)
+        self.getting = Getting(outbox, home, self.state, self.log, self._deadlines, tokens, pace)
         opened = self.delivery.open
         parts = outbox, home, self.state, self.log, ways_in, opened, self.getting
         self.parted = Partition(*parts) if home.settings.partitions > 1 else None

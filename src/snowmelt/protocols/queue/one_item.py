@@ -62,11 +62,14 @@ def change_item(state: QueueState, operation: OperationId, ask: ChangeItem) -> i
         if position in lease.left:
             state.give_back(operation, token, [where])
             return 1
-    if position in state.dead:
+    died = position in state.dead
+    if died:
         state.dead.remove(where)
         state.failures.clear(where)
     state.delays.clear(where)
     state.ready.add(where)
+    if state.by_key is not None:
+        (state.by_key.ready if died else state.by_key.due)(where)
     state.changed[STATUS] = None
     return 1
 

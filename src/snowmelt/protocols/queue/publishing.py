@@ -23,6 +23,7 @@ from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.append_check import no_room, put_before, put_done
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
+from snowmelt.protocols.queue.labels import keys_of
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import Answers, keep
@@ -82,14 +83,16 @@ class Publishing:
         first, stop, owner = 0, 0, owner_of(put.producer)
         if type(put) is SpreadPut:
             first, stop = put.place.start, put.place.stop
-            held = StagedBatch(0, put.size, term, due, until, put.priority, owner)
+            named = b"" if self._state.by_key is None else put.names
+            held = StagedBatch(0, put.size, term, due, until, put.priority, owner, named)
             staged.keep(put.count, held, first)
             self._state.spread.name(first, put.lies(term))
             self._log.place(Placed(put.place))
         else:
             for one in by_priority(put) if put.runs[1:] else (put,):
                 priority = one.keys or (one.runs[0].priority if one.runs else 0)
-                held = StagedBatch(0, one.size, term, due, until, priority, owner)
+                names = b"" if self._state.by_key is None else keys_of(one.headers)
+                held = StagedBatch(0, one.size, term, due, until, priority, owner, names)
                 batch = staged.keep(one.count, held)
                 first, stop = first or batch.start, batch.stop
                 segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
@@ -141,7 +144,7 @@ class Publishing:
             )
             return "NotStaged", text
         items, size = items_of(ask.receipts), sum(held.size for held in found.values())
-        if not self._state.fits(items, size):
+        if not self._state.fits(items, size, *[held.names for held in found.values()]):
             return "Full", no_room(self._home, self._state, items, size)
         return None
 
@@ -167,15 +170,15 @@ class Publishing:
             while at < one.stop:
                 held = state.staged.take(at)
                 own = held.priority
-                priority, keys = (0, own) if isinstance(own, bytes) else (own, b"")
+                priority = 0 if isinstance(own, bytes) else own
                 batch = state.put(
                     held.stop - at,
                     held.size,
                     term=held.term,
                     due=delay(self._outbox, held.due),
-                    priority=priority,
-                    keys=keys,
+                    priority=own,
                     place=at,
+                    names=held.names,
                 )
                 start, _ = found.get(priority, (batch.start, 0))
                 found[priority], at = (start, batch.stop), held.stop

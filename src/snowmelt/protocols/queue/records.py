@@ -8,6 +8,8 @@ A record has a key whose first byte is its kind:
     b POSITION  a block of batches
     d NUMBER    what ended in many blocks (`endings.py`)
     k PAGE      the keys of some positions (`keys.py`)
+    i PAGE      the numbers of their keys, where items have such by name (`by_key.py`)
+    j NUMBER    the name of one of those
     l TOKEN     a lease: whose call it answers, what it has, and for how long if not as others
     c CLIENT    which of its last gets had something
     p, n NAME   a producer
@@ -36,8 +38,10 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.spans import stepped, steps
 from snowmelt.protocols.queue import publications
 from snowmelt.protocols.queue.backups import NEVER_RESTORED, Records, Restoration
+from snowmelt.protocols.queue.by_key import ByKey
 from snowmelt.protocols.queue.failures import Failure
 from snowmelt.protocols.queue.groups import GroupState
+from snowmelt.protocols.queue.keys import KeysByPosition
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.parted.phase_stamp import NEVER, PhaseStamp
 from snowmelt.protocols.queue.put_times import PutTimes
@@ -45,7 +49,7 @@ from snowmelt.protocols.queue.schedules import Schedules
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.spread import Spread
 from snowmelt.protocols.queue.staged import NEXT, StagedBatches
-from snowmelt.protocols.queue.state import STATUS, ItemCounts, Lease, QueueState, without
+from snowmelt.protocols.queue.state import STATUS, ItemCounts, Lease, QueueState, keep_keys, without
 from snowmelt.protocols.queue.tails import Tails
 from snowmelt.protocols.queue.words import Pairs
 
@@ -100,6 +104,8 @@ def _keys(state: QueueState) -> Iterator[bytes]:
     yield from state.times.keys()
     yield from state.batches.keys()
     yield from state.keys.keys()
+    if state.by_key is not None:
+        yield from state.by_key.keys()
     yield from state.producers.keys()
     for where, _ in state.failures:
         yield b"y" + where.start.to_bytes(8)
@@ -134,8 +140,8 @@ def record(state: QueueState, key: bytes) -> bytes | None:
         case b"l":
             lease = state.leases.get(int.from_bytes(rest))
             return None if lease is None else _of_lease(lease)
-        case b"c" | b"k":
-            return (state.takers if kind == b"c" else state.keys).record(key)
+        case b"c" | b"i":
+            return (state.takers if kind == b"c" else keep_keys(state).numbers).record(key)
         case b"p" | b"n":
             return state.producers.record(key)
         case b"g":
@@ -150,7 +156,7 @@ def record(state: QueueState, key: bytes) -> bytes | None:
         case b"z":
             delay = state.delays.at(int.from_bytes(rest))
             return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
-        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m":
+        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"i" | b"j":
             return _part(state, kind).record(key)
         case b"u":
             known = state.publications.named(publications.name_of(rest))
@@ -161,9 +167,16 @@ def record(state: QueueState, key: bytes) -> bytes | None:
             raise AssertionError(f"no record has the key {key!r}")
 
 
-def _part(state: QueueState, kind: bytes) -> StagedBatches | Tails | Spread | PutTimes | Schedules:
+_Part = StagedBatches | Tails | Spread | PutTimes | Schedules | KeysByPosition | ByKey
+
+
+def _part(state: QueueState, kind: bytes) -> _Part:
     """Whose records are of this kind."""
     match kind:
+        case b"k":
+            return state.keys
+        case b"i" | b"j":
+            return keep_keys(state)
         case b"w":
             return state.staged
         case b"x":
@@ -226,8 +239,8 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
             left = IntervalSet(stepped(told.left))
             state.leases[token] = Lease(told.operation, left, told.ahead, told.length, told.seen)
             state.tokens[told.operation] = token
-        case b"c" | b"k":
-            (state.takers if key[:1] == b"c" else state.keys).restore(key, value)
+        case b"c":
+            state.takers.restore(key, value)
         case b"p" | b"n":
             state.producers.restore(key, value)
         case b"g":
@@ -242,7 +255,7 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
             start = int.from_bytes(rest)
             state.delays.restore(Interval(start, stop), due)
             insort(state.dues, (due, start, stop))
-        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m":
+        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"i" | b"j":
             _part(state, key[:1]).restore(key, value)
         case b"u":
             publication = _DECODE(value, type=publications.PublicationRecord)
@@ -276,3 +289,6 @@ def find_ready(state: QueueState) -> None:
             state.dead.add(where)
             ready.remove(where)
     state.ready.add_all(ready)
+    if state.by_key is not None:
+        held = [part for lease in state.leases.values() for part in lease.left]
+        state.by_key.find(live, [*held, *state.groups.held(live)])

@@ -208,7 +208,7 @@ class RequestRouter:
     def _put(self, leader: Leader, operation: OperationId, put: calls.Put, *, again: bool) -> None:
         if again and not leader.knows(put):
             return  # it was refused, which is told when that is safe
-        wrong = put_problem(put, self._outbox.limits.put_items, leader.home.settings.priorities)
+        wrong = put_problem(put, self._outbox.limits.put_items, leader.home.settings)
         if wrong is None:
             wrong = leader.delivery.open.refusal(operation, self._outbox.limits.waiting_bytes)
         full = self._disk.full or leader.withdrawing.full

@@ -103,7 +103,7 @@ class Scheduling:
             text = f"queue {self._home.queue!r} has {SCHEDULES_MAX} schedules, as many as it may"
             return Declined("Full", text)
         put, settings = self._put(name, what, 0), self._home.settings
-        wrong = put_problem(put, 1, settings.priorities)
+        wrong = put_problem(put, 1, settings)
         if wrong is not None:
             return Declined(*wrong)
         if never(self._home, 1, put.size):

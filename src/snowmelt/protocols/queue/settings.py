@@ -34,6 +34,11 @@ FOR_EVER: Final = (
     "what you get here"
 )
 _COUNT_MAX: Final = 2**62
+KEY_BYTES_MAX: Final = 256
+"""Of a key by which a queue has its items in order, or within limits (`by_key.py`)."""
+KEYS_MAX: Final = 1_000_000
+"""So many keys have items in one queue."""
+PER_SECOND_MAX: Final = 1_000_000
 
 
 class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -67,6 +72,27 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     (`parted/names.py`)."""
     grows: bool = False
     """Whether nobody said how many copies there are: then there are more as nodes join."""
+    in_order_by_key: Number = 0
+    """Whether the items of one key are given one after the other; 1 for yes (`by_key.py`)."""
+    at_once_by_key: Number = 0
+    """So many items of one key are in consumers' hands at most; 0 is no limit."""
+    at_once: Number = 0
+    """The same of all items."""
+    per_second_by_key: Number = 0
+    """So many items of one key are given out in a second at most; 0 is no limit."""
+    per_second: Number = 0
+    """The same of all items."""
+    fair: Number = 0
+    """Whether the key with the least in hand comes next; 1 for yes."""
+
+    @property
+    def by_key(self) -> bool:
+        """Whether it is known of which key each item is.
+
+        >>> QueueSettings().by_key, QueueSettings(at_once=3).by_key
+        (False, True)
+        """
+        return any(getattr(self, name) for name in OF_KEYS.values())
 
     @property
     def kind(self) -> str:
@@ -185,15 +211,34 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             ("priorities", self.priorities, ANY, PRIORITIES_MAX),
             ("inline_max", self.inline_max, 0, INLINE_MAX),
             ("partitions", self.partitions, 1, PARTITIONS_MAX),
+            ("in_order_by_key", self.in_order_by_key, 0, 1),
+            ("at_once_by_key", self.at_once_by_key, 0, _COUNT_MAX),
+            ("at_once", self.at_once, 0, _COUNT_MAX),
+            ("per_second_by_key", self.per_second_by_key, 0, PER_SECOND_MAX),
+            ("per_second", self.per_second, 0, PER_SECOND_MAX),
+            ("fair", self.fair, 0, 1),
         )
         for name, value, lowest, highest in bounds:
             if not lowest <= value <= highest:
                 raise BadOption(name, value, f"{lowest} to {highest}")
         if self.floats and self.priorities != ANY:
             raise BadOption("floats", "true", "only with any priorities, not with a number of them")
+        if self.partitions > 1 and self.by_key:
+            said = ", ".join([option for option, name in OF_KEYS.items() if getattr(self, name)])
+            raise BadOption("partitions", self.partitions, f"1 in a queue with {said}")
         return self
 
 
+OF_KEYS: Final = {
+    "in_order_by_key": "in_order_by_key",
+    "at_once_by_key": "at_once_by_key",
+    "at_once": "at_once",
+    "per_second_by_key": "per_second_by_key",
+    "per_second": "per_second",
+    "fair": "fair",
+}
+"""What a person calls order, limits and fairness by key."""
+FLAGS: Final = ("in_order_by_key", "fair")
 OPTIONS: Final = {
     "replicas": "replicas",
     "durable_copies": "durable_copies",
@@ -203,6 +248,7 @@ OPTIONS: Final = {
     "max_items": "items_max",
     "max_bytes": "bytes_max",
     "inline_max": "inline_max",
+    **OF_KEYS,
 }
 """What a person calls each setting of a fifo."""
 OF_PRIORITIES: Final = {"priorities": "priorities", "largest_first": "largest_first"}
@@ -251,13 +297,21 @@ def otherwise(queue: str, there: QueueSettings, asked: QueueSettings) -> str:
     if any(getattr(there, name) != getattr(asked, name) for name in of_order):
         return f"{text}; {FOR_EVER}"
     words = " ".join(
-        f"--{option.replace('_', '-')} {_said(option, getattr(asked, name))}"
+        _word(option, getattr(asked, name))
         for option, name in OPTIONS.items()
         if getattr(there, name) != getattr(asked, name)
     )
     return (
         f"{text}; leave them out to take it as it is, or alter it: snowmelt alter {queue} {words}"
     )
+
+
+def _word(option: str, value: int) -> str:
+    """As a command has it."""
+    name = option.replace("_", "-")
+    if option in FLAGS:
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name} {_said(option, value)}"
 
 
 def _said(option: str, value: int) -> str:
@@ -275,4 +329,7 @@ def _shown(option: str, settings: QueueSettings, name: str) -> str:
         return '"always"'
     if option in ("flush", "lease"):
         return f"{value / SECOND:g}"
-    return "none" if option in ("max_items", "max_bytes") and not value else str(value)
+    if option in FLAGS:
+        return str(bool(value))
+    limits = "max_items", "max_bytes", *OF_KEYS
+    return "none" if option in limits and not value else str(value)

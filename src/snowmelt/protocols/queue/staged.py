@@ -37,6 +37,8 @@ class StagedBatch(msgspec.Struct, frozen=True, array_like=True):
     """Or the keys of its items."""
     owner: str = ""
     """The user whose producer put it: no other user publishes it."""
+    names: bytes = b""
+    """The keys of its items, where the queue asks for them (`by_key.py`)."""
 
 
 _DECODE: Final = msgspec.msgpack.Decoder(StagedBatch).decode

@@ -29,11 +29,13 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.backups import NEVER_RESTORED
 from snowmelt.protocols.queue.batches import Batches, StoredBatch
+from snowmelt.protocols.queue.by_key import ByKey
 from snowmelt.protocols.queue.failures import Dead, Failure, failed_again, tellable
 from snowmelt.protocols.queue.groups import GroupStates
 from snowmelt.protocols.queue.keyed import Keyed, stretches
 from snowmelt.protocols.queue.keys import KeysByPosition
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
+from snowmelt.protocols.queue.pacing import Pace
 from snowmelt.protocols.queue.parted.phase_stamp import NEVER, PhaseStamp
 from snowmelt.protocols.queue.producers import Producers
 from snowmelt.protocols.queue.publications import Publications
@@ -118,6 +120,8 @@ class QueueState:
         self.dead = Dead(self.batches)
         self.failures: Pieces[Failure] = Pieces(self.changed, b"y")
         self.delays: Pieces[int] = Pieces(self.changed, b"z")
+        self.by_key: ByKey | None = None
+        """Where items have keys, or limits, by which they are given."""
         self.dues: list[tuple[int, int, int]] = []
         """When delays end, and from where to where each is; some may be over."""
         self.leases: dict[int, Lease] = {}
@@ -135,7 +139,9 @@ class QueueState:
         self.restoring = NEVER_RESTORED
         """How far it is as a queue that is made of a backup; until that is done, it is not known
         what is ready (`backups.py`)."""
-        self._limits = limits
+        self.limits = limits
+        if settings.by_key:
+            keep_keys(self)
 
     # --- items in ---------------------------------------------------------------------------------
 
@@ -144,8 +150,10 @@ class QueueState:
         """Bytes of what counts in the bounds: all that lives but the dead. O(1)."""
         return max(0, self.batches.bytes - self.dead.bytes)
 
-    def fits(self, count: int, size: int) -> bool:
-        """Whether the bounds leave room for so many items and bytes now."""
+    def fits(self, count: int, size: int, *names: bytes) -> bool:
+        """Whether the bounds leave room for so many items and bytes now, which have these keys."""
+        if self.by_key is not None and not self.by_key.has_room(names):
+            return False
         items, most = self.settings.items_each, self.settings.bytes_each
         held = self.batches.live.total - self.dead.total
         return (not items or held + count <= items) and (not most or self.size + size <= most)
@@ -157,11 +165,15 @@ class QueueState:
         *,
         term: int,
         due: int = 0,
-        priority: int = 0,
+        priority: int | bytes = 0,
         place: int = 0,
-        keys: bytes = b"",
+        names: bytes = b"",
     ) -> StoredBatch:
-        """A batch at the tail of its priority; its bodies lie there, or at a place of their own."""
+        """A batch at the tail of its priority; its bodies lie there, or at a place of their own.
+
+        Of any priorities it has the key of each. `names` has those of `by_key.py`.
+        """
+        priority, keys = (0, priority) if isinstance(priority, bytes) else (priority, b"")
         start = (priority << PRIORITY_BITS) + self.tails[priority]
         self.tails[priority] += count
         batch = StoredBatch(start, start + count, size, term, place - start if place else 0)
@@ -173,6 +185,8 @@ class QueueState:
             self._delay(where, due)
         else:
             self.ready.add(where)
+        if self.by_key is not None:
+            self.by_key.put(start, count, names, due=due)
         self.changed[STATUS] = None
         return batch
 
@@ -191,6 +205,8 @@ class QueueState:
                 if until == due:
                     self.delays.clear(where)
                     self.ready.add(where)
+                    if self.by_key is not None:
+                        self.by_key.due(where)
 
     # --- items out --------------------------------------------------------------------------------
 
@@ -202,8 +218,11 @@ class QueueState:
         *,
         before: int = -1,
         in_turn: bool = False,
+        pace: Pace | None = None,
     ) -> list[Interval]:
         """The first ready items, as many as are asked for, and one if there is any.
+
+        Where there are keys or limits, those that may be taken: they are in hand from now on.
 
         Of each priority only those below its bound, where there are bounds; and only those that
         come before the item at a position, if one is named and that has not ended. By keys they
@@ -211,7 +230,10 @@ class QueueState:
         """
         if self.paused or (before >= 0 and before not in self.batches.live):
             return []
-        limits = self._limits
+        limits = self.limits
+        if self.by_key is not None:
+            places = self.by_key.choose(items_max, bytes_max, self.batches, pace, before=before)
+            return _chosen(self, self.by_key, places, in_turn=in_turn)
         if self.keyed is not None:
             places = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
             if before >= 0:
@@ -293,7 +315,7 @@ class QueueState:
         if not left.total:
             self.enders[token] = operation
             self.changed[b"e" + token.to_bytes(8)] = None
-            if len(self.enders) > self._limits.enders:
+            if len(self.enders) > self.limits.enders:
                 oldest, _ = self.enders.popitem(last=False)
                 self.changed[b"e" + oldest.to_bytes(8)] = None
         if lease is not None:
@@ -331,6 +353,8 @@ class QueueState:
             self.failures.put(part, failure)
             if failure.dead:
                 self.dead.add(part)
+                if self.by_key is not None:
+                    self.by_key.dead(part)
                 self.counts.died += part.size
             else:
                 self.wait(part, due)
@@ -341,6 +365,8 @@ class QueueState:
             self._delay(where, due)
         else:
             self.ready.add(where)
+        if self.by_key is not None:
+            (self.by_key.delayed if due else self.by_key.ready)(where)
 
     def end(self, where: Interval) -> None:
         if self.dead.total:
@@ -352,6 +378,9 @@ class QueueState:
         self.over += self.batches.end(where)
         if self.keyed is not None:
             self.keys.forget(where, self.batches.live)
+        if self.by_key is not None:
+            self.by_key.ended(where)
+            self.by_key.numbers.forget(where, self.batches.live)
         self.changed[STATUS] = None
 
     def touch(self, token: int) -> None:
@@ -376,30 +405,12 @@ class QueueState:
     def redrive(self, count: int) -> int:
         """So many dead items are as if they had never failed, as far as there is room; how many."""
         back: list[Interval] = []
-        for where in reversed(self._room_for(self.dead, count)):
+        for where in reversed(_room_for(self, self.dead, count)):
             self.dead.remove(where)
             self.failures.clear(where)
-            self.ready.add(where)
+            self.wait(where, 0)
             back.append(where)
         return sum(where.size for where in back)
-
-    def _room_for(self, some: IntervalSet, count: int) -> list[Interval]:
-        """The first of these, as many as the bounds let in."""
-        items, most = self.settings.items_each, self.settings.bytes_each
-        room = most - self.size if most else 1 << 62
-        if items:
-            count = min(count, items - (self.batches.live.total - self.dead.total))
-        fitting: list[Interval] = []
-        for interval in some:
-            for batch, first, stop in self.batches.over(interval):
-                each = max(1, -(-batch.size // (batch.stop - batch.start)))  # rounded up
-                size = max(0, min(stop - first, count, room // each))
-                count, room = count - size, room - size * each
-                if size:
-                    fitting.append(Interval(first, first + size))
-                if first + size < stop:
-                    return fitting
-        return fitting
 
     def redrive_at(self, rate: int) -> None:
         """From now on so many a second."""
@@ -422,7 +433,7 @@ class QueueState:
 
     def changes(self) -> tuple[dict[bytes, None], tuple[Interval, ...]]:
         """What it changed since this was last asked: keys of records, and bodies that are over."""
-        batches, few = self.batches, self._limits.few_blocks
+        batches, few = self.batches, self.limits.few_blocks
         if batches.ended[few:]:
             batches.gather(few)
         batches.ended, batches.written = [], {}
@@ -451,6 +462,8 @@ class QueueState:
         assert IntervalSet(parts) == live, "something is in no state"
         assert sum(part.size for part in parts) == live.total, "something is in two"
         assert leased(self) == sum([where.size for where in held]), "the leased are miscounted"
+        if self.by_key is not None:
+            self.by_key.check(live, [*held, *self.groups.held(live)])
 
 
 def leased(state: QueueState) -> int:
@@ -487,3 +500,46 @@ def without(some: list[Interval], others: list[Interval]) -> list[Interval]:
     left = IntervalSet(some)
     left.remove_all(others)
     return list(left)
+
+
+def _room_for(state: QueueState, some: IntervalSet, count: int) -> list[Interval]:
+    """The first of these, as many as the bounds let in."""
+    items, most = state.settings.items_each, state.settings.bytes_each
+    room = most - state.size if most else 1 << 62
+    if items:
+        count = min(count, items - (state.batches.live.total - state.dead.total))
+    fitting: list[Interval] = []
+    for interval in some:
+        for batch, first, stop in state.batches.over(interval):
+            each = max(1, -(-batch.size // (batch.stop - batch.start)))  # rounded up
+            size = max(0, min(stop - first, count, room // each))
+            count, room = count - size, room - size * each
+            if size:
+                fitting.append(Interval(first, first + size))
+            if first + size < stop:
+                return fitting
+    return fitting
+
+
+def keep_keys(state: QueueState) -> ByKey:
+    """From now on; also where settings ask for it no more, and some items have keys."""
+    if state.by_key is None:
+        ranks = None if state.keyed is None else state.keys
+        state.by_key = ByKey(state.settings, state.changed, state.ready, state.delays, ranks)
+    return state.by_key
+
+
+def _chosen(
+    state: QueueState, by_key: ByKey, places: list[int], *, in_turn: bool
+) -> list[Interval]:
+    """In so many pieces at most, and no more than can be told; the others are not taken."""
+    limits, turns = state.limits, in_turn or state.failures.count > 0
+    pieces = limits.group_pieces if in_turn else limits.lease_runs
+    found = stretches(places if turns else sorted(places))[:pieces]
+    found = tellable(found, state.failures, state.batches, limits.spans_bytes)
+    if sum([one.size for one in found]) < len(places):
+        taken = IntervalSet(found)
+        for place in places:
+            if place not in taken:
+                by_key.ready(Interval(place, place + 1))
+    return found

@@ -145,10 +145,12 @@ class Offered(msgspec.Struct, array_like=True):
     caller: Label
     turn: Whole
     priority: Unsigned
+    names: Blob = b""
+    """The keys of its items (`labels.keys_of`)."""
 
 
 @final
-class SpreadPut(Offered):
+class SpreadPut(Offered, kw_only=True):
     """The same at the leader, with what is known of its bodies."""
 
     operation: OperationId

@@ -87,6 +87,8 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """Under which lease the values are; none where nothing is leased."""
     held: Time | None = None
     """Until then the lease lasts for certain, unless something is said of it."""
+    keys: tuple[str, ...] = ()
+    """Of each value that was put, its key; empty for none (`by_key.py`)."""
     over: int = 0
     """So many more a get may have had for a moment, next in the order, and given back; without an
     order, at any moment while it lasted."""
@@ -99,7 +101,7 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             raise ValueError(f"returned at {self.returned}, before it was called at {self.called}")
         if self.kind is Kind.VIEW and self.position is None:
             raise ValueError("a view needs its epoch as position")
-        for name in ("priorities", "positions", "orders"):
+        for name in ("priorities", "positions", "orders", "keys"):
             told = getattr(self, name)
             alone = name == "orders" and self.kind is Kind.GET and not self.values
             if told and len(told) != (1 if alone else len(self.values)):

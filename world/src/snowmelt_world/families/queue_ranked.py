@@ -4,7 +4,7 @@ Which priority an item has is made of its body. So who wants it in, and who judg
 not be told; and what is put again has the same.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from zlib import crc32
 
@@ -16,7 +16,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.priority.sorting import ranked_parcels
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.bodies import CALL, CallLimit, PutItems, parcels
+from snowmelt.client.queue.bodies import CALL, CallLimit, Key, PutItems, parcels
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
@@ -50,10 +50,15 @@ class ByBody(RankedSteps):
         self._rank = rank
 
     def one(
-        self, body: Buffer, headers: Mapping[str, str | bytes] | None, delay: float, timeout: float
+        self,
+        body: Buffer,
+        headers: Mapping[str, str | bytes] | None,
+        delay: float,
+        timeout: float,
+        key: Key | None = None,
     ) -> CallerRequest:
         """One item to be put."""
-        return self.ranked(body, self._rank(bytes(body)), headers, delay, timeout)
+        return self.ranked(body, self._rank(bytes(body)), headers, delay, timeout, key)
 
     def put_many(
         self,
@@ -63,11 +68,12 @@ class ByBody(RankedSteps):
         timeout: float,
         sequence: int | None,
         limit: CallLimit = CALL,
+        key: Key | Sequence[Key | None] | None = None,
     ) -> Steps[tuple[Interval, ...]]:
         """Many items; where they are, the most urgent first."""
         assert limit == CALL
         pairs = self._pairs(bodies)
-        return self.put_ranked(pairs, None, headers, delay, timeout, sequence)
+        return self.put_ranked(pairs, None, headers, delay, timeout, sequence, key)
 
     def parcels(self, bodies: Iterable[Buffer]) -> Steps[Iterator[PutItems]]:
         """What is to be staged; by keys it is left as it is, for the judge knows no calls."""

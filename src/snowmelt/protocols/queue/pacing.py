@@ -1,0 +1,107 @@
+"""How many items a second a queue gives out: `per_second` and `per_second_by_key` (`by_key.py`).
+
+1. An item counts at the moment at which its leader leases it, by the leader's own clock, which
+   never goes back. In no second that begins at any moment more are leased than the limit says, of
+   all items or of one key. What is told again under the same lease does not count again; what is
+   leased again does. What was chosen and did not fit its answer counts, too: so it is fewer, never
+   more.
+2. Who begins to lead, or leads again with other settings, does not know what the one before leased
+   in its last second. So it leases nothing in its own first second.
+3. Nothing of it is written down. A key that has had its share rests until its second has passed.
+"""
+
+from collections import deque
+from heapq import heappop, heappush
+
+from snowmelt.core.instant import SECOND, Instant
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.settings import QueueSettings
+
+
+class Pace:
+    """Of one queue, in one term.
+
+    >>> from random import Random
+    >>> outbox = Outbox("n1", Random(1)); pace = Pace(outbox, QueueSettings(per_second=2))
+    >>> outbox.now = Instant(SECOND - 1); pace.room()
+    0
+    >>> outbox.now = Instant(SECOND); pace.room(), pace.take(b"a"), pace.take(b""), pace.room()
+    (2, True, True, 0)
+    >>> outbox.now = Instant(2 * SECOND); pace.room()
+    2
+    """
+
+    def __init__(self, outbox: Outbox, settings: QueueSettings) -> None:
+        self._outbox = outbox
+        self._all = settings.per_second
+        self._each = settings.per_second_by_key
+        self._begins = Instant(outbox.now + SECOND)
+        """Nothing is leased before (rule 2)."""
+        self._times: deque[Instant] = deque()
+        """When each of the last second was leased."""
+        self._of: dict[bytes, deque[Instant]] = {}
+        """The same by keys: one may go, and come again, within a second."""
+        self._swept = outbox.now
+        """When keys were looked through for those that had nothing in the last second."""
+        self._rest: list[tuple[Instant, bytes]] = []
+        """When each key that rests goes on."""
+
+    def room(self) -> int:
+        """How many of all may be leased now; where it is none, the queue is woken when it is."""
+        now = self._outbox.now
+        if now < self._begins:
+            self._outbox.wake(self._begins)
+            return 0
+        if not self._all:
+            return 1 << 62
+        _drop(self._times, now)
+        room = self._all - len(self._times)
+        if room <= 0:
+            self._outbox.wake(Instant(self._times[0] + SECOND))
+        return room
+
+    def take(self, name: bytes) -> bool:
+        """One of this key is leased, if it may be; else the queue is woken when it goes on.
+
+        Without a name it has no key.
+        """
+        now = self._outbox.now
+        if self._each and name:
+            times = self._of.setdefault(name, deque())
+            _drop(times, now)
+            if len(times) >= self._each:
+                until = Instant(times[0] + SECOND)
+                heappush(self._rest, (until, name))
+                self._outbox.wake(until)
+                return False
+            times.append(now)
+            if self._swept + SECOND <= now:
+                self._sweep(now)
+        if self._all:
+            self._times.append(now)
+        return True
+
+    def _sweep(self, now: Instant) -> None:
+        self._swept = now
+        for name in [one for one, times in self._of.items() if times[-1] + SECOND <= now]:
+            del self._of[name]
+
+    def rested(self) -> list[bytes]:
+        """The keys that go on; the queue is woken for the next, also where it was woken before."""
+        rested: list[bytes] = []
+        while self._rest and self._rest[0][0] <= self._outbox.now:
+            rested.append(heappop(self._rest)[1])
+        if self._rest:
+            self._outbox.wake(self._rest[0][0])
+        return rested
+
+
+def pace_of(outbox: Outbox, settings: QueueSettings) -> Pace | None:
+    """None where no setting asks for one."""
+    limited = settings.per_second > 0 or settings.per_second_by_key > 0
+    return Pace(outbox, settings) if limited else None
+
+
+def _drop(times: deque[Instant], now: Instant) -> None:
+    while times and times[0] + SECOND <= now:
+        times.popleft()

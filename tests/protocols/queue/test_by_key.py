@@ -1,0 +1,364 @@
+"""Order, limits and fairness by key (`by_key.py`): the state against a model that looks at all."""
+
+from collections import Counter
+from itertools import chain
+
+import pytest
+from alone import Alone
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_state import KINDS, Story, take
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import milliseconds, seconds
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue import by_key, calls
+from snowmelt.protocols.queue.labels import Labels, keys_of, pack
+from snowmelt.protocols.queue.one_item import change_item
+from snowmelt.protocols.queue.records import records, restored
+from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.statuses import ChangeItem
+
+A, B, C = b"a", b"b", b"c"
+LETTERS = (None, A, B, C)
+ONES = (
+    {"in_order_by_key": 1},
+    {"at_once_by_key": 2},
+    {"at_once": 3},
+    {"fair": 1},
+    {"in_order_by_key": 1, "at_once": 4, "fair": 1},
+    {"at_once_by_key": 3, "at_once": 5, "fair": 1},
+)
+STEPS = st.lists(
+    st.tuples(st.sampled_from((*KINDS, "redrive")), st.integers(1, 9), st.integers(0, 9)),
+    max_size=40,
+)
+
+
+def names(*keys):
+    """As a put has them."""
+    return keys_of(pack(Labels(keys=keys)))
+
+
+class StoryByKey(Story):
+    """A story whose items have keys; the model knows them by position."""
+
+    def urgency(self, much, which):
+        own = [LETTERS[(which * at + which) % 4] for at in range(much)]
+        return super().urgency(much, which) | {"names": names(*own)}
+
+    def act(self, kind, much, which):
+        if kind == "redrive":
+            self.state.redrive(much)
+        elif kind == "stage":
+            pass  # staged batches have names of their own (below)
+        else:
+            super().act(kind, much, which)
+
+    def key(self, place):
+        (number,) = self.state.by_key.numbers.of(Interval(place, place + 1))
+        record = self.records.get(b"j" + number.to_bytes(8))
+        assert (record is None) == (number == 0)
+        return record
+
+    def may_take(self, count):
+        """Rules 2 to 8, by looking at everything each time."""
+        state, said = self.state, self.state.settings
+        held = [place for one in state.leases.values() for where in one.left for place in where]
+        hand, total = Counter(map(self.key, held)), len(held)
+        ready = [place for where in state.ready for place in where]
+        later = [place for where, _ in state.delays for place in where]
+
+        def rank(place):
+            return (*state.keys.of(Interval(place, place + 1)), place)
+
+        found = []
+        while len(found) < count and not (said.at_once and total >= said.at_once):
+            may = []
+            for place in ready:
+                key = self.key(place)
+                if key is not None and said.in_order_by_key:
+                    others = [one for one in chain(ready, later) if self.key(one) == key]
+                    if hand[key] or rank(place) != min(map(rank, others)):
+                        continue
+                if key is not None and said.at_once_by_key and hand[key] >= said.at_once_by_key:
+                    continue
+                may.append((hand[key] if said.fair else 0, rank(place), place))
+            if not may:
+                break
+            *_, place = min(may)
+            found.append(place)
+            ready.remove(place)
+            hand[self.key(place)] += 1
+            total += 1
+        return found
+
+
+@given(STEPS, st.sampled_from(ONES), st.sampled_from([3, ANY]))
+@settings(deadline=None, max_examples=150)
+def test_a_get_takes_what_the_rules_say_and_nothing_else(story, said, priorities):
+    life = StoryByKey(priorities=priorities, **said)
+    for kind, much, which in story:
+        life.step()
+        if kind == "take":
+            may = life.may_take(much)
+            life.tokens += 1
+            assert sorted(may) == sorted(
+                [place for where in take(life.state, much, life.tokens) for place in where]
+            )
+        else:
+            life.act(kind, much, which)
+        life.state.check()
+
+
+@given(STEPS, st.sampled_from(ONES), st.sampled_from([3, ANY]))
+@settings(deadline=None, max_examples=80)
+def test_whoever_leads_next_gives_what_the_one_before_would_have_given(story, said, priorities):
+    life = StoryByKey(priorities=priorities, **said)
+    for one in story:
+        life.act(*one)
+        life.step()
+        told = restored(life.state.settings, life.records)
+        assert records(told) == records(life.state)
+        told.check()
+        places = IntervalSet([Interval(one, one + 1) for one in life.may_take(99)])
+        assert IntervalSet(told.first(99, 1 << 20)) == places
+
+
+# --- the rules ------------------------------------------------------------------------------------
+
+
+def state_of(*keys, **said):
+    state = QueueState(QueueSettings(deliveries_max=2, **(said or {"in_order_by_key": 1})))
+    if keys:
+        put(state, *keys)
+    return state
+
+
+def put(state, *keys, due=0):
+    state.put(len(keys), 10 * len(keys), term=1, due=due, names=names(*keys))
+
+
+def got(state, count=9, token=None):
+    token = len(state.takers._known) + 100 * len(state.leases) + 1 if token is None else token
+    found = state.first(count, 1 << 20)
+    if found:
+        state.take(OperationId(NodeId(f"c{token}"), token), token, found)
+    return [place for one in found for place in one]
+
+
+def test_what_fails_and_waits_for_its_retry_holds_up_those_behind_it_of_its_key_only():
+    state = state_of(A, A, B, None, None)
+    assert got(state, token=1) == [0, 2, 3, 4]
+    state.give_back(OperationId(NodeId("x"), 1), 1, [Interval(0, 1)], due=50, reason="broken")
+    assert got(state) == []
+    state.wake(50)
+    assert got(state, token=2) == [0]
+    state.settle(2, [Interval(0, 1)])
+    assert got(state) == [1]
+
+
+def test_what_is_put_for_later_keeps_its_place():
+    state = state_of()
+    put(state, A, due=50)
+    put(state, A, B)
+    assert got(state, token=1) == [2]
+    state.wake(50)
+    assert got(state, token=2) == [0]
+
+
+def test_what_is_dead_is_passed_by_and_comes_first_when_it_is_brought_back():
+    state = state_of(A, A, A)
+    got(state, token=1)
+    state.give_back(OperationId(NodeId("x"), 1), 1, [Interval(0, 1)], reason="no", dead=True)
+    assert got(state, token=2) == [1]
+    assert state.redrive(9) == 1
+    assert got(state) == []
+    state.settle(2, [Interval(1, 2)])
+    assert got(state) == [0]
+
+
+def test_a_lease_that_ended_is_in_nobodys_hand():
+    state = state_of(A, A, at_once=1)
+    assert got(state, token=1) == [0]
+    assert got(state) == []
+    state.expire(1)
+    assert got(state) == [0]
+
+
+def test_purging_lets_the_key_go_when_its_last_item_has_ended():
+    state = state_of(A, A, B)
+    assert got(state, count=1, token=1) == [0]
+    assert state.purge(dead=False) == 2
+    assert len(state.by_key) == 1
+    state.settle(1, [Interval(0, 1)])
+    assert len(state.by_key) == 0
+    put(state, A)
+    assert got(state) == [3]
+
+
+@pytest.mark.parametrize("said", [{"in_order_by_key": 1}, {"at_once_by_key": 1}])
+@pytest.mark.parametrize("dead", [False, True])
+def test_an_item_that_an_operator_brings_back_is_given_once(said, dead):
+    state = state_of(A, A, **said)
+    got(state, token=1)
+    away = OperationId(NodeId("x"), 1)
+    state.give_back(away, 1, [Interval(0, 1)], due=0 if dead else 50, reason="no", dead=dead)
+    assert change_item(state, away, ChangeItem("q", 0, drop=False)) == 1
+    assert got(state, token=2) == [0]
+    assert got(state) == []
+    assert change_item(state, away, ChangeItem("q", 0, drop=True)) == 1
+    assert got(state) == [1]
+    state.check()
+
+
+def test_what_is_lost_holds_nobody_up():
+    state = state_of(A, A)
+    got(state, token=1)
+    state.lose(Interval(0, 1))
+    assert got(state) == [1]
+
+
+def test_the_key_with_the_least_in_hand_comes_next():
+    state = state_of(A, A, A, A, B, C, B, fair=1)
+    assert [got(state, 1, token)[0] for token in range(1, 8)] == [0, 4, 5, 1, 6, 2, 3]
+
+
+def test_settings_that_are_gone_leave_a_plain_queue_with_the_same_records():
+    state = state_of(A, A, B)
+    told = restored(QueueSettings(), records(state))
+    told.check()
+    assert got(told) == [0, 1, 2]
+    again = restored(QueueSettings(at_once_by_key=1), records(told))
+    again.check()
+    assert got(again) == []
+
+
+def test_with_as_many_keys_as_there_may_be_there_is_room_for_those_that_are_there(monkeypatch):
+    monkeypatch.setattr(by_key, "KEYS_MAX", 2)
+    state = state_of(A, B)
+    assert state.fits(1, 10, names(A))
+    assert state.fits(1, 10, names(None))
+    assert not state.fits(1, 10, names(C))
+    assert not state.fits(2, 10, names(A), names(C))
+
+
+def test_keys_are_for_queues_with_one_partition():
+    with pytest.raises(BadOption, match="1 in a queue with at_once"):
+        QueueSettings(partitions=2, at_once=3).checked()
+
+
+# --- one node -------------------------------------------------------------------------------------
+
+
+def put_at(alone, number, *keys, due=0):
+    batch = Batch.of([b"%d.%d" % (number, at) for at in range(len(keys))])
+    headers = pack(Labels(keys=keys))
+    return alone.said(
+        calls.Put("q", "p", number, bytes(batch.offsets), bytes(batch.blob), headers, due)
+    )
+
+
+def leased(answer):
+    return [part.start + at for part in answer.parts for at in range(part.count)]
+
+
+def get_at(alone, count=9, patience=0):
+    return alone.said(calls.Get("q", count, 1 << 20, seconds(patience), None))
+
+
+def test_a_get_waits_while_all_keys_are_held_up_and_an_acknowledgement_serves_it():
+    alone = Alone.of(in_order_by_key=1)
+    put_at(alone, 1, A, A)
+    first = get_at(alone)
+    assert leased(first) == [0]
+    waits = alone.calls + 1
+    assert get_at(alone, patience=60) is None
+    alone.said(calls.Settle("q", first.token, (Interval(0, 1),)))
+    assert leased(alone.answers[waits]) == [1]
+
+
+def test_a_get_that_waits_for_the_rate_is_woken_by_the_second_that_passed():
+    alone = Alone.of(per_second_by_key=1)
+    alone.wait(seconds(1))  # a leader's first second
+    put_at(alone, 1, A, A, B)
+    assert leased(get_at(alone)) == [0, 2]
+    waits = alone.calls + 1
+    assert get_at(alone, patience=60) is None
+    alone.wait(milliseconds(999))
+    alone.flush()
+    assert waits not in alone.answers
+    alone.wait(milliseconds(1))
+    alone.flush()
+    assert leased(alone.answers[waits]) == [1]
+
+
+def test_what_wakes_the_queue_before_leaves_no_get_asleep():
+    alone = Alone.of(per_second_by_key=1)
+    alone.wait(seconds(1))
+    put_at(alone, 1, A, A)
+    get_at(alone)
+    waits = alone.calls + 1
+    get_at(alone, patience=60)
+    get_at(alone, patience=0.3)
+    alone.wait(seconds(1))
+    alone.flush()
+    assert leased(alone.answers[waits]) == [1]
+
+
+def test_a_leader_gives_nothing_in_its_first_second_where_there_is_a_rate():
+    alone = Alone.of(per_second=3)
+    put_at(alone, 1, *[None] * 9)
+    assert leased(get_at(alone)) == []
+    alone.wait(seconds(1))
+    assert leased(get_at(alone)) == [0, 1, 2]
+    alone.killed()
+    assert leased(get_at(alone)) == []
+
+
+def test_a_key_that_went_and_came_again_within_a_second_has_had_its_share():
+    alone = Alone.of(per_second_by_key=1)
+    alone.wait(seconds(1))
+    put_at(alone, 1, A)
+    lease = get_at(alone)
+    alone.said(calls.Settle("q", lease.token, (Interval(0, 1),)))
+    put_at(alone, 2, A)
+    assert leased(get_at(alone)) == []
+    alone.wait(seconds(1))
+    assert leased(get_at(alone)) == [1]
+
+
+def test_a_key_that_is_too_long_is_refused_with_the_bound():
+    alone = Alone.of(fair=1)
+    told = put_at(alone, 1, b"x" * 257)
+    assert isinstance(told, Declined)
+    assert told.text == "bytes of the key is 257; allowed: 0 to 256"
+
+
+def test_what_is_staged_is_published_with_its_keys():
+    alone = Alone.of(in_order_by_key=1)
+    batch = Batch.of([b"one", b"two"])
+    staged = calls.Put(
+        "q", "p", 1, bytes(batch.offsets), bytes(batch.blob), pack(Labels(keys=(A, A))),
+        hold=seconds(60),
+    )  # fmt: skip
+    receipt = alone.said(staged)
+    alone.said(calls.PublishStaged("q", "p", 2, (receipt,)))
+    assert leased(get_at(alone)) == [0]
+    assert leased(get_at(alone)) == []
+
+
+def test_a_group_is_given_one_of_each_key_and_the_next_when_it_is_past_them():
+    alone = Alone.of(in_order_by_key=1)
+    put_at(alone, 1, A, A, B)
+    given = alone.said(calls.Assign("q", "spark", 0, "r", 0, 9, 1 << 20))
+    assert given.given == 2
+    assert leased(get_at(alone)) == []
+    more = alone.said(calls.Assign("q", "spark", given.lease, "r", 2, 9, 1 << 20))
+    assert more.given == 3
+    alone.said(calls.ReleaseGroup("q", "spark"))
+    assert leased(get_at(alone)) == [1]

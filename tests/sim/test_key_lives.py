@@ -1,0 +1,101 @@
+"""Lives with a queue by key, under all faults: order and limits hold over whatever dies."""
+
+import pytest
+
+from snowmelt.protocols.queue.by_key import ByKey
+from snowmelt.protocols.queue.pacing import Pace
+from snowmelt_world.families.queue import HURTS
+from snowmelt_world.families.queue_by_key import KeyLife
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of
+
+KEEPING = [
+    kind for kind in kinds_of("queue") if kind not in {one.__struct_config__.tag for one in HURTS}
+]
+"""All faults but those that take what there are copies of."""
+
+
+def lived(seed, kinds, coordinator="disk"):
+    return live(drawn("queue", seed, kinds, coordinator=coordinator), KeyLife)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_life_with_all_faults_ends_well(seed):
+    report = lived(seed, kinds_of("queue"))
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_no_disk_is_hurt_order_and_limits_hold(seed):
+    report = lived(seed, KEEPING)
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+def test_a_life_over_etcd_ends_well():
+    report = lived(0, kinds_of("queue"), ETCD_DECIDES)
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+# --- planted --------------------------------------------------------------------------------------
+
+
+def who_leads_next_knows_nothing_in_hand(patch):
+    find = ByKey.find
+    patch.setattr(ByKey, "find", lambda self, live, _: find(self, live, ()))
+
+
+def what_waits_for_its_retry_holds_nobody_up(patch):
+    def comes(self, where):
+        for place, key in self._of(where):
+            self._back(place, self._rank(place) not in key.waits)
+
+    patch.setattr(ByKey, "delayed", ByKey.dead)
+    patch.setattr(ByKey, "due", comes)
+
+
+def each_get_counts_for_itself(patch):
+    """As if nothing were in hand but what the same get takes."""
+    choose = ByKey.choose
+
+    def chooses(self, *rest, **more):
+        hand = dict(self.hand)
+        for key in {id(one): one for one in hand.values()}.values():
+            key.held = 0
+        self.hand.clear()
+        for key in self._keys.values():
+            self._look(key)
+        chosen = choose(self, *rest, **more)
+        self.hand.update(hand)
+        for key in hand.values():
+            key.held += 1
+        return chosen
+
+    patch.setattr(ByKey, "choose", chooses)
+
+
+def a_leader_goes_on_as_if_nothing_was_leased_before(patch):
+    begin = Pace.__init__
+
+    def begins(self, outbox, settings):
+        begin(self, outbox, settings)
+        self._begins = outbox.now
+
+    patch.setattr(Pace, "__init__", begins)
+
+
+PLANTS = {
+    who_leads_next_knows_nothing_in_hand: 2,
+    what_waits_for_its_retry_holds_nobody_up: 1,
+    each_get_counts_for_itself: 1,
+    a_leader_goes_on_as_if_nothing_was_leased_before: 7,
+}
+"""With the life that finds each."""
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_it_is_found(plant, monkeypatch):
+    monkeypatch.setattr(ByKey, "check", lambda *_: None)  # by who put and got, not from inside
+    plant(monkeypatch)
+    assert "k0: " in lived(PLANTS[plant], KEEPING).sentence
+    monkeypatch.undo()
+    assert lived(PLANTS[plant], KEEPING).ending is Ending.SETTLED

@@ -1,0 +1,308 @@
+"""A queue with order or limits by key, under all faults: what was put and got is judged.
+
+Some put items of a few keys, take some, and acknowledge them or give them back, at once or for
+later. When the load is over one of them takes the rest. What they saw is a history, of which the
+checks of `check/by_key.py` say whether it may be. With it each item comes in the end.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import LeasedItems
+from snowmelt.client.leases.steps import LeaseUpdate
+from snowmelt.client.queue.options import ProducerSequence
+from snowmelt.core.batch import Batch
+from snowmelt.core.errors import LeaseLost, NoSuchQueue
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt_world.check.by_key import check_at_once, check_in_order_by_key, check_per_second
+from snowmelt_world.check.history import Ended, History, Kind, Operation, Value
+from snowmelt_world.check.verdict import Invalid, Verdict
+from snowmelt_world.families.fifo_actors import Phase, Stage
+from snowmelt_world.families.programs import FAILURES, pause
+from snowmelt_world.families.queue import HURTS, QueueLife
+from snowmelt_world.families.queue_deleted import BYTES, SECONDS, SHORT, User
+from snowmelt_world.faults import ClockJump
+from snowmelt_world.judge.deleted import DeletedLedger
+from snowmelt_world.world import Broken, World
+
+LOST_AFTER: Final = 8
+"""So often it tries in vain before it gives up the queue: the node of its one copy may be gone."""
+KEYS: Final = ("", "a", "b", "c")
+
+
+class KeyLedger(msgspec.Struct):
+    """What was seen of one queue."""
+
+    queue: str
+    settings: QueueSettings
+    keeps: bool
+    """Whether no disk is lost or damaged."""
+    leaps: bool
+    """Whether clocks of nodes leap: then none says how long a lease or a second lasts."""
+    seen: list[Operation] = []
+    drained: bool = False
+    made: bool = False
+
+    @property
+    def calls(self) -> int:
+        """How many were made."""
+        return len(self.seen)
+
+    @property
+    def excused(self) -> dict[str, int]:
+        """None is."""
+        return {}
+
+    def verdicts(self) -> list[Verdict]:
+        """What the checks say."""
+        history, said = History.of(self.seen), self.settings
+        found = [check_in_order_by_key(history)] if said.in_order_by_key else []
+        if self.leaps:
+            return found
+        if said.at_once:
+            found.append(check_at_once(history, said.at_once, by_key=False))
+        if said.at_once_by_key:
+            found.append(check_at_once(history, said.at_once_by_key, by_key=True))
+        if said.per_second:
+            found.append(check_per_second(history, said.per_second, by_key=False))
+        if said.per_second_by_key:
+            found.append(check_per_second(history, said.per_second_by_key, by_key=True))
+        return found
+
+    def judge(self) -> None:
+        """Raises `Broken` for what may not be."""
+        if not self.keeps:
+            return
+        for verdict in self.verdicts():
+            if isinstance(verdict, Invalid):
+                raise Broken(f"{self.queue}: {verdict}", self.queue)
+        put = {value for one in self.seen if one.kind is Kind.PUT for value in _sure(one)}
+        came = {value for one in self.seen if one.kind is Kind.GET for value in one.values}
+        if self.drained and (lost := sorted(map(str, put - came))):
+            raise Broken(f"{self.queue}: {lost[0]} never came", self.queue)
+
+
+def _sure(one: Operation) -> tuple[Value, ...]:
+    return one.values if one.ended is Ended.SUCCEEDED else ()
+
+
+class KeyUser(User):
+    """Puts and takes."""
+
+    def __init__(self, stage: Stage, name: str, chance: Random, ledger: KeyLedger) -> None:
+        unused = DeletedLedger(ledger.queue, keeps=False, knows=False)
+        super().__init__(stage, name, chance, unused, ledger.settings)
+        self.keys = ledger
+        producer = ProducerSequence(None, names=lambda: f"c{self.name}", chance=chance)
+        self.steps = FifoSteps(ledger.queue, None, producer, chance)
+        """They take the queue as it is: it is altered."""
+        self._puts_made = 0
+
+    def make(self) -> None:
+        """The queue, before anybody uses it."""
+        self.run(self._makes())
+
+    def _makes(self) -> Steps[None]:
+        steps = FifoSteps(self.keys.queue, self.keys.settings, self.steps.producer, self.chance)
+        while not self.keys.made and self.stage.phase is Phase.LOAD:
+            try:
+                yield from steps.create(SHORT)
+                self.keys.made = True
+            except FAILURES:
+                yield pause(self.some(seconds(1)))
+
+    def _act(self) -> None:
+        if self.stage.phase is not Phase.LOAD or not self.keys.made:
+            return
+        word = self.chance.choice(("put", "put", "get", "get", "get", "alter"))
+        self.run({"put": self._puts_some, "get": self._takes_some, "alter": self._alters}[word]())
+
+    def _note(self, kind: Kind, values: Sequence[Value], called: Instant, **more: Any) -> None:
+        row = {"returned": self.now, **more}
+        self.keys.seen.append(
+            msgspec.convert(
+                {
+                    "process": str(self.name),
+                    "kind": kind,
+                    "values": values,
+                    "called": called,
+                    **row,
+                },
+                Operation,
+                from_attributes=True,
+            )
+        )
+
+    def _puts_some(self) -> Steps[None]:
+        count = self.chance.choice((1, 1, 2, 5))
+        first, self._puts_made = self._puts_made, self._puts_made + count
+        values = [f"{self.name}/{at}" for at in range(first, first + count)]
+        keys = [self.chance.choice(KEYS) for _ in values]
+        called, delay = self.now, self.chance.choice((0.0, 0.0, 0.0, 1.0))
+        told = {"keys": tuple(keys)}
+        try:
+            (where,) = yield from self.steps.put_many(
+                [one.encode() for one in values], None, delay, SECONDS, None,
+                key=[one or None for one in keys],
+            )  # fmt: skip
+        except FAILURES:
+            self._note(Kind.PUT, values, called, returned=None, ended=Ended.UNKNOWN, **told)
+        else:
+            self._note(Kind.PUT, values, called, positions=tuple(where), **told)
+
+    def _alters(self) -> Steps[None]:
+        """A new term of the same leader, with other leases."""
+        try:
+            yield from self.steps.alter({"lease": self.chance.choice((2, 3))}, SHORT)
+        except FAILURES:
+            return
+
+    def _takes_some(self) -> Steps[None]:
+        try:
+            yield from self.take(self.chance.choice((1, 2, 9)), 0.6)
+        except FAILURES:
+            return
+
+    def take(self, most: int, acks: float) -> Steps[bool]:
+        """Some items; whether there were any."""
+        called, wait = self.now, Wait(self.chance.choice((0.0, 0.5, 3.0)))
+        answer = yield from self.steps.ask_lease(most, BYTES, wait, (), ahead=False, before=-1)
+        if answer is None or not answer.leased.token:
+            return False
+        delivered = yield from self.steps.delivered(answer.leased, answer.asked, BYTES)
+        if delivered is None:
+            return True
+        places = [place for where in delivered.positions for place in where]
+        values = _values(delivered)
+        token = delivered.token
+        self._note(
+            Kind.GET, values, called, positions=tuple(places), token=token, held=delivered.ends
+        )
+        yield pause(self.some(seconds(1)))
+        called, word = self.now, LeaseUpdate(token, done=delivered.positions)
+        kind = Kind.ACK
+        if self.chance.random() >= acks:
+            kind, due = Kind.BACK, self.chance.choice((0.0, 1.0))
+            word = LeaseUpdate(token, back=delivered.positions, delay=seconds(due), reason="no")
+        try:
+            yield from self.steps.tell(delivered, word)
+        except LeaseLost:
+            self._note(kind, values, called, token=token, ended=Ended.FAILED)
+        except FAILURES:
+            self._note(kind, values, called, token=token, returned=None, ended=Ended.UNKNOWN)
+            raise
+        else:
+            self._note(kind, values, called, token=token)
+        return True
+
+    def close(self) -> Steps[None]:
+        """Takes the rest."""
+        vain = 0
+        while vain < LOST_AFTER:
+            try:
+                while (yield from self.take(9, 1.0)):
+                    pass
+                status = yield from self.steps.stats(SHORT)
+                if not (status.ready or status.leased or status.delayed):
+                    self.keys.drained = True
+                    return
+            except NoSuchQueue:
+                return
+            except FAILURES:
+                vain += 1
+            yield pause(seconds(1))
+
+
+def _values(delivered: LeasedItems) -> list[str]:
+    """In the order of their positions."""
+    bodies = {
+        part.start + at: bytes(body).decode()
+        for part in delivered.parts
+        for at, body in enumerate(Batch.known(part.offsets, part.blob))
+    }
+    return [bodies[place] for where in delivered.positions for place in where]
+
+
+class KeyUsers:
+    """All of a life."""
+
+    def __init__(self, stage: Stage, queue: str, *, keeps: bool, leaps: bool) -> None:
+        self._stage = stage
+        self._queue = queue
+        self._keeps, self._leaps = keeps, leaps
+        self.ledgers: list[KeyLedger] = []
+        self._over = False
+
+    def add(self, world: World, dice: Random, nodes: int, end: Instant) -> None:
+        """Who puts, and who takes."""
+        settings = QueueSettings(
+            replicas=dice.randint(1, nodes),
+            lease=seconds(3),
+            deliveries_max=1_000,
+            in_order_by_key=dice.choice((0, 1)),
+            at_once_by_key=dice.choice((0, 1, 2)),
+            at_once=dice.choice((0, 3, 6)),
+            per_second_by_key=dice.choice((0, 0, 1, 2)),
+            per_second=dice.choice((0, 0, 3)),
+            fair=1,
+        )
+        ledger = KeyLedger(self._queue, settings, self._keeps, self._leaps)
+        self.ledgers.append(ledger)
+        users: list[KeyUser] = []
+        for number in range(dice.randint(2, 4)):
+            name = f"{self._queue}u{number}"
+            users.append(KeyUser(self._stage, name, Random(dice.random()), ledger))
+            if not number:
+                world.at(Instant(dice.randrange(end // 8 + 1)), users[0].make)
+            count = dice.choice((8, 20, 40))
+            users[-1].begin(sorted([Instant(dice.randrange(end)) for _ in range(count)]))
+
+        def close() -> None:
+            if any(one.busy for one in users):
+                world.at(Instant(world.now + seconds(1)), close)
+            else:
+                users[0].run(self._closes(users[0]))
+
+        world.at(end, close)
+
+    def _closes(self, one: KeyUser) -> Steps[None]:
+        yield from one.close()
+        self._over = True
+
+    @property
+    def unsettled(self) -> str:
+        """What is not over yet."""
+        return "" if self._over else f"what is in {self._queue} is not taken yet"
+
+    def judge(self) -> None:
+        """Raises `Broken` for what may not be."""
+        for ledger in self.ledgers:
+            ledger.judge()
+
+
+class KeyLife(QueueLife):
+    """A life of queues with one that gives its items by keys."""
+
+    def populate(self, world: World) -> None:
+        super().populate(world)
+        faults = self._scenario.faults
+        hurt = any(isinstance(one, HURTS) for one in faults)
+        leaps = any(isinstance(one, ClockJump) for one in faults)
+        self._keys = KeyUsers(self._stage, "k0", keeps=not hurt, leaps=leaps)
+        nodes = len(self._scenario.nodes)
+        self._keys.add(world, self._dice("keys"), nodes, self._scenario.faults_end)
+
+    def unsettled(self, world: World) -> str:
+        """At rest when what is in that queue was taken, too."""
+        return super().unsettled(world) or ("" if self._over else self._keys.unsettled)
+
+    def judge(self, world: World) -> None:
+        super().judge(world)
+        self._keys.judge()

@@ -66,6 +66,7 @@ faces: setup
 # The page that says which right each call takes.
 rights: setup
 	$(BIN)/python scripts/reference.py rights > docs/reference/rights.md
+	$(BIN)/python scripts/reference.py roles > docs/reference/roles.md
 
 # Wheels and sdists of all four distributions.
 dist: setup

@@ -1,4 +1,4 @@
-"""Pages that are made of the code: the API of its docstrings, commands, errors, and rights.
+"""Pages that are made of the code: the API, commands, errors, rights, and the roles of nodes.
 
 `scripts/site.py` puts them into the site, so they are never out of date. `python
 scripts/reference.py api` prints one.
@@ -21,6 +21,7 @@ from snowmelt.cli.main import program as commands_of
 from snowmelt.core import errors
 from snowmelt.core.users import Right
 from snowmelt.wire.rights import RULES
+from snowmelt.wire.roles import LINES, NodeRole
 
 MODULES: Final = ("snowmelt", "snowmelt.spark")
 WIDTH_MAX: Final = 88
@@ -279,13 +280,50 @@ def rights() -> str:
     return "\n".join([*text, ""])
 
 
+def roles() -> str:
+    """Which node may say which message, as `wire/roles.py` has it."""
+    text = [
+        "# Who may say what between nodes",
+        "",
+        "`make rights` makes this page of the code.",
+        "",
+        "A node asks of each message of another whether that one may say it, once, before any part",
+        "of it hears it. What is not for its sender to say is dropped, counted, and written to the",
+        "log `snowmelt.audit`, so many times a minute. What clients may ask is on",
+        "[another page](rights.md).",
+        "",
+        "## The roles",
+        "",
+    ]
+    text += [f"- *{one.name.lower()}*: {one.value}." for one in NodeRole]
+    text += [
+        "",
+        "A node knows the view. It may not know yet who leads a queue in a new term: then the",
+        "message passes, and the part that it is for looks at the term. Where etcd decides, a",
+        "member that says that it comes to decide counts until the next view is known.",
+        "",
+        "## The messages",
+        "",
+        "*As itself* is the field that names who speaks; nobody says that of another. *Looked at*",
+        "is what the part that it is for checks itself, since only it can know.",
+        "",
+        "| message | role | as itself | looked at |",
+        "|---|---|---|---|",
+    ]
+    for kind, line in LINES.items():
+        words = " or ".join(one.name.lower() for one in line.roles)
+        own = f"`{line.own}`" if line.own else ""
+        text.append(f"| `{kind.__name__}`: {_first(kind)} | {words} | {own} | {line.check} |")
+    return "\n".join([*text, ""])
+
+
 def _first(kind: type) -> str:
     """The first sentence of its docstring."""
     said = " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
     return re.split(r"(?<=[.]) ", said)[0].rstrip(".").replace("|", "\\|")
 
 
-COMMITTED: Final = {"reference/rights.md": rights}
+COMMITTED: Final = {"reference/rights.md": rights, "reference/roles.md": roles}
 """Pages that the repository has as well, since others lead there."""
 PAGES: Final = {
     "reference/api.md": api,

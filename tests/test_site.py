@@ -70,6 +70,7 @@ def test_the_page_of_commands_has_each_option() -> None:
 
 def test_the_page_of_rights_is_as_the_code_has_it() -> None:
     assert page("reference/rights.md") == reference.rights(), "make rights"
+    assert page("reference/roles.md") == reference.roles(), "make rights"
 
 
 def test_the_page_of_the_api_has_each_name() -> None:

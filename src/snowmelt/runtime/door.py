@@ -3,12 +3,11 @@
 Of a call it is asked whether its user may ask this, by the table in `wire/rights.py`. Where one
 token is all there is, everybody may ask everything, and this costs nothing.
 
-Of what nodes say to each other, only members of the view are heard. A name is not enough: whoever
-knows the cluster's token may greet with one, and over TLS whoever has a certificate of its
-authority. So a name counts when the coordinator has granted its join, and stands in the newest view
-that is known here. Who does not stand there may ask to join, may say what shows that it does not
-know yet that it is out, and may answer what this node asked (`membership.messages.OF_STRANGERS`);
-membership looks at each of these words by itself. All else is dropped, counted, and told once of
+Of what nodes say to each other it is asked whether this node may say this, by the table in
+`wire/roles.py`. A name is not enough: whoever knows the cluster's token may greet with one, and
+over TLS whoever has a certificate of its authority. So a name counts when the coordinator has
+granted its join, and stands in the newest view that is known here. What its role does not allow is
+dropped, counted, and written to the audit log as well; of who is in no view the log tells once of
 each name. Families bear that: a network may lose anything, and whoever is in a view that is not
 known here yet says it again.
 
@@ -30,11 +29,11 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.users import ANYBODY, Right, User
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.membership import View
-from snowmelt.protocols.membership.messages import OF_STRANGERS
 from snowmelt.runtime.connection import LoopConnection, origin_of
 from snowmelt.runtime.logs import audit, tell
 from snowmelt.runtime.statistics import Counts
 from snowmelt.wire.rights import ANY, OWN, RULES, refusal
+from snowmelt.wire.roles import SIMPLE, Homes, RoleCheck
 
 NAMES_MAX: Final = 1_000
 """So many strangers are told of by name; the rest are only counted."""
@@ -55,42 +54,58 @@ class Door:
     >>> from snowmelt.protocols.queue.messages import ListCopies
     >>> from snowmelt.protocols.membership import Member
     >>> came = []
-    >>> door = Door(NodeId("n1"), Counts(), lambda source, _: came.append(source))
+    >>> door = Door(NodeId("n1"), Counts(), lambda source, _: came.append(source), lambda *_: None)
     >>> door.heard(NodeId("n2"), ListCopies(""))
-    >>> door.viewed(View(1, 2, "n1", (Member(NodeId("n2"), Address("127.0.0.1", 1), 1, 1),)))
+    >>> door.viewed(View(1, 2, "n2", (Member(NodeId("n2"), Address("127.0.0.1", 1), 1, 1),)))
     >>> door.heard(NodeId("n2"), ListCopies(""))
     >>> came
     ['n2']
     """
 
-    def __init__(self, me: NodeId, dropped: Counts, deliver: Callable[[NodeId, Any], None]) -> None:
+    def __init__(
+        self,
+        me: NodeId,
+        dropped: Counts,
+        deliver: Callable[[NodeId, Any], None],
+        homes: Homes,
+        *,
+        on_disk: bool = True,
+    ) -> None:
         self._me = me
         self._dropped = dropped
         self._deliver = deliver
-        self._members: frozenset[NodeId] = frozenset()
+        self._ground = RoleCheck(homes, on_disk)
         self._told: set[NodeId] = set()
         self.refused = Counts()
-        """Calls that a user may not ask, by call."""
+        """Calls that a user may not ask, and what a node may not say, by their types."""
         self._written: dict[str, tuple[float, int]] = {}
         """When the minute of a user began, and how many refusals there were in it."""
 
     def viewed(self, view: View) -> None:
         """Whom this node is with from now on."""
-        self._members = frozenset(one.id for one in view.members)
-        self._told -= self._members
+        members = frozenset(one.id for one in view.members)
+        self._ground.viewed(members, view.coordinator)
+        self._told -= members
 
     # --- what nodes say ---------------------------------------------------------------------------
 
     def heard(self, source: NodeId, message: Any) -> None:
         """A message came from who greeted as this node."""
         kind = type(message)
-        if source in self._members or kind in OF_STRANGERS:
+        if kind in SIMPLE and source in self._ground.members:  # as mostly
             self._deliver(source, message)
             return
-        self._dropped.add("of no member")
-        if source not in self._told and len(self._told) < NAMES_MAX:
+        wrong = self._ground.wrong(source, message)
+        if not wrong:
+            self._deliver(source, message)
+            return
+        said, member = kind.__name__, source in self._ground.members
+        self._dropped.add("of another role" if member else "of no member")
+        self.refused.add(said)
+        if self._ground.members and self._writes(f"node {source}"):  # else it knows nobody yet
+            audit("refused", node=source, said=said, why=wrong)
+        if not member and source not in self._told and len(self._told) < NAMES_MAX:
             self._told.add(source)
-            said = kind.__name__
             tell("not heard: in no view", logging.WARNING, node=self._me, source=source, said=said)
 
     # --- what clients ask -------------------------------------------------------------------------
@@ -141,18 +156,23 @@ class Door:
         return body
 
     def _refuse(self, line: LoopConnection, call: Call[Any], wrong: str) -> None:
-        user, kind = line.user, type(call.body).__name__
         line.send(Answer(call.number, Declined("AccessDenied", wrong)))
-        self.refused.add(kind)
+        self.refused.add(type(call.body).__name__)
+        if self._writes(line.user.name):
+            self._audit("refused", line, call.body)
+
+    def _writes(self, whose: str) -> bool:
+        """Whether a refusal of this user, or node, is written: so many are in a minute."""
         now = monotonic()
-        began, count = self._written.get(user.name, (now, 0))
+        began, count = self._written.pop(whose, (now, 0))
         if now - began >= MINUTE:
             if count > REFUSALS_MAX:
-                audit("refused", user=user.name, more=count - REFUSALS_MAX)
+                audit("refused", user=whose, more=count - REFUSALS_MAX)
             began, count = now, 0
-        self._written[user.name] = began, count + 1
-        if count < REFUSALS_MAX:
-            self._audit("refused", line, call.body)
+        if len(self._written) >= NAMES_MAX:
+            del self._written[next(iter(self._written))]
+        self._written[whose] = began, count + 1
+        return count < REFUSALS_MAX
 
     def _audit(self, what: str, line: LoopConnection, body: Any) -> None:
         names = RULES[type(body)].named(body)

@@ -156,14 +156,19 @@ class Server:
             lambda: {one.peer for one in transport.connections()},
             self._severed,
         )
-        host = Host(config.id, self._families(config.advertise or listening))
+        families = self._families(config.advertise or listening)
+        assert self._queues is not None
+        homes = self._queues.home_of
+        host, on_disk = Host(config.id, families), config.etcd is None
         driver = self._driver = Driver(host, self._way_out(transport), self, store)
         self._driver.gathered = partial(gathered, transport)
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
         transport.routes.part(membership.BETWEEN_NODES)
         transport.routes.part(queue.MESSAGES)
         transport.hearing.behind = lambda: driver.behind
-        door = self._door = Door(config.id, transport.dropped, self._driver.received)
+        door = self._door = Door(
+            config.id, transport.dropped, self._driver.received, homes, on_disk=on_disk
+        )
         transport.deliver, transport.called = door.heard, door.called
         transport.shown = as_seen
         transport.gone = self._gone

@@ -134,12 +134,6 @@ Message = Join | JoinByEtcd | Redirected | Heartbeat | Accepted | Adopt | Refuse
 Request = GetStatus | Forget | Depart
 Response = Status | Forgotten | Departed
 
-OF_STRANGERS: Final = frozenset(
-    (Join, JoinByEtcd, Heartbeat, Leave, Accepted, Redirected, Refused, LeftView)
-)
-"""What is heard of who is in no view that is known here: that it asks to join; that it does not
-know yet that it is out, which it is told; and answers to what this node asked, by its own run."""
-
 BETWEEN_NODES: Final = frozenset(get_args(Message))
 """What keeps views alive, and so must not wait behind anything else."""
 

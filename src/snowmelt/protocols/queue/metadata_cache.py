@@ -51,6 +51,11 @@ class MetadataCache:
         """
         return self._homes.get(queue) or self._homes.get(part_name(queue, 0))
 
+    def home_of(self, queue: str, term: int) -> Assignment | None:
+        """The same of one name, in just this term."""
+        home = self._homes.get(queue)
+        return home if home is not None and home.term == term else None
+
     def forget(self, queue: str) -> None:
         """What was known of this queue has turned out to be old."""
         self._homes.pop(queue, None)

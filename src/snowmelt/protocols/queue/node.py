@@ -130,6 +130,10 @@ class QueueNode:
         """How far it is drained (`node_drain.py`)."""
         return self._leaving.standing
 
+    def home_of(self, queue: str, term: int) -> messages.Assignment | None:
+        """Where a queue is at home in just this term, if that is known here."""
+        return self._terms.home_of(queue, term) or self._metadata.home_of(queue, term)
+
     def check(self) -> None:
         for leader in self._terms.leaders.values():
             leader.check()

@@ -67,6 +67,11 @@ class Terms:
         taking = self._takeovers.get(queue)
         return None if taking is None or taking.home.term != term else taking
 
+    def home_of(self, queue: str, term: int) -> Assignment | None:
+        """That of a term that this node leads, or is to."""
+        own = self.leaders.get(queue) or self._takeovers.get(queue)
+        return None if own is None or own.home.term != term else own.home
+
     # --- what the controller says -----------------------------------------------------------------
 
     def heard(self, home: Assignment) -> None:

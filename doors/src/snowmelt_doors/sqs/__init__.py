@@ -27,5 +27,9 @@ How SQS's words are ours:
 11. Users are the cluster's: an access key is a user's name, and a secret key is that user's secret.
     `put` is needed to send, `get` to receive and delete, `manage` for queues themselves. Policies
     are kept and shown, and decide nothing.
-12. When a program leaves a long poll, what came for it goes back as if it had not been taken.
+12. A FIFO queue is a fifo of ours that is in order by key; a message's group is its key. So one
+    message of a group is in flight at a time. Its sequence number is its position.
+13. What is sent twice to a FIFO queue is found by a log of deduplication ids, and put under one
+    number, which puts it once (`deduplication.py`).
+14. When a program leaves a long poll, what came for it goes back as if it had not been taken.
 """

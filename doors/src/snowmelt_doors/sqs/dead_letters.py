@@ -48,6 +48,6 @@ class DeadLetters:
         producer = f"sqs.{source.uid}"
         queue = self._queues.cluster.fifo(name, producer=producer)
         try:
-            await queue.put(body, headers=headers, sequence=item.position)
+            await queue.put(body, headers=headers, sequence=item.position, key=item.key)
         except SequenceTooOld:  # thousands that came before were not moved: nothing is known of it
-            await self._queues.cluster.fifo(name).put(body, headers=headers)
+            await self._queues.cluster.fifo(name).put(body, headers=headers, key=item.key)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.aio import Cluster, EmbeddedCluster, Fifo
+from snowmelt.client.queue.options import QueueOptions
 from snowmelt.core.errors import NoSuchQueue, QueueExists
 from snowmelt_doors.sqs.attributes import (
     ACCOUNT,
@@ -21,6 +22,7 @@ from snowmelt_doors.sqs.attributes import (
     engine_name,
     name_in,
 )
+from snowmelt_doors.sqs.deduplication import Deduplication, log_of
 from snowmelt_doors.sqs.errors import SqsError, bad_parameter, bad_value, missing, no_queue
 from snowmelt_doors.sqs.registry import Registry
 
@@ -62,6 +64,7 @@ class SqsQueues:
     def __init__(self, cluster: Cluster | EmbeddedCluster) -> None:
         self.cluster = cluster
         self.registry = Registry(cluster)
+        self.deduplication = Deduplication(cluster)
         self._records: dict[str, tuple[int, QueueRecord]] = {}
         """Rows of the registry that were read, by name: the version, and what it is."""
 
@@ -130,8 +133,6 @@ class SqsQueues:
         wants_fifo = isinstance(given, dict) and str(given.get("FifoQueue", "")).lower() == "true"
         if wants_fifo and not str(said).endswith(FIFO):
             raise bad_parameter("The name of a FIFO queue must end with .fifo")
-        if wants_fifo:
-            raise SqsError("UnsupportedOperation", "This door has no FIFO queues yet.")
         name = checked_name(said, fifo=wants_fifo)
         attributes = {key: one for key, one in checked(given, fifo=wants_fifo).items() if one}
         tags = _checked_tags(asked.get("tags") or asked.get("Tags") or {}, name)
@@ -165,9 +166,13 @@ class SqsQueues:
         name = engine_name(record.name)
         lease = max(1.0, record.number("VisibilityTimeout"))
         try:
-            made = self.cluster.fifo(name, lease=lease, max_deliveries=_DELIVERIES)
-            await made.create()
+            options = QueueOptions(lease=lease, max_deliveries=_DELIVERIES)
+            if record.is_fifo:
+                options["in_order_by_key"] = True
+            await self.cluster.fifo(name, **options).create()
         except QueueExists:
+            if record.is_fifo:
+                raise
             await self.cluster.fifo(name).alter(max_deliveries=_DELIVERIES)
 
     def _check_redrive(self, record: QueueRecord) -> None:
@@ -218,6 +223,10 @@ class SqsQueues:
             record.name, lambda one: msgspec.structs.replace(one, deleted=now)
         )
         await self._erase(record.name)
+        if record.is_fifo:
+            self.deduplication.forget(record.uid)
+            with suppress(NoSuchQueue):
+                await self.cluster.delete(log_of(record.uid))
         found = self._known(record.name)
         if found is not None and found[1] == gone:
             await self.registry.change(KEY + record.name, found[0], None)

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
@@ -92,7 +91,7 @@ class MessageReceiver:
                 if first is not None:
                     items = [first, *await _several(queue, wanted.count - 1, lease)]
             some = await self._good(record, items)
-            if some or monotonic() >= until:
+            if some or (not items and monotonic() >= until):
                 return some
 
     async def _good(self, record: QueueRecord, items: Iterable[Item]) -> list[ReceivedItem]:
@@ -140,9 +139,11 @@ class MessageReceiver:
 
     def _system(self, record: QueueRecord, one: ReceivedItem) -> dict[str, str]:
         item = one.item
+        order = {"SequenceNumber": f"{item.position:020}"} if record.is_fifo else {}
         return {
             "SenderId": "",
             **one.message.envelope.system,
+            **order,
             "SentTimestamp": str(_sent(one)),
             "ApproximateReceiveCount": str(item.failures + 1),
             "ApproximateFirstReceiveTimestamp": str(self._received_first(record.name, one)),
@@ -175,10 +176,14 @@ class MessageReceiver:
         return await _each(entries, [self._delete(record, one, each=True) for one in entries])
 
     async def _delete(self, record: QueueRecord, asked: Params, *, each: bool = False) -> None:
-        """An expired receipt deletes nothing; that is no error, as in SQS."""
+        """An expired receipt deletes nothing; of a standard queue that is no error, as in SQS."""
         item = self._held(record, asked, each=each)
-        with suppress(LeaseLost):
+        try:
             await item.ack()
+        except LeaseLost:
+            if record.is_fifo:  # there nobody may take it for done
+                handle, why = asked["ReceiptHandle"], "The receipt handle has expired."
+                raise bad_value("ReceiptHandle", handle, why) from None
 
     async def change_message_visibility(self, caller: SqsCaller, asked: Params) -> Told:
         del caller

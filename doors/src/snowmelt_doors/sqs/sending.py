@@ -1,15 +1,19 @@
 """Messages in: one, or up to ten at once, each with an outcome of its own."""
 
 import asyncio
+import hashlib
 import re
 import uuid
 from collections import Counter
+from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import SnowmeltError
-from snowmelt_doors.sqs.attributes import QueueRecord
+from snowmelt.aio import Fifo
+from snowmelt.core.errors import SequenceTooOld, SnowmeltError
+from snowmelt_doors.sqs.attributes import QueueRecord, engine_name
 from snowmelt_doors.sqs.errors import SqsError, bad_parameter, bad_value, missing, told
 from snowmelt_doors.sqs.messages import (
     DELAY_MAX,
@@ -80,27 +84,31 @@ class MessageSender:
             except SqsError as error:
                 del ready[name]
                 failed.append(failure(name, error))
-        outcomes = await asyncio.gather(
-            *[self._put(record, each) for each in ready.values()], return_exceptions=True
-        )
+        if record.is_fifo:  # one behind the other, as they stand there
+            outcomes = [await _outcome(self._put(record, each)) for each in ready.values()]
+        else:
+            outcomes = await asyncio.gather(
+                *[_outcome(self._put(record, each)) for each in ready.values()]
+            )
         done: list[Told] = []
         for name, outcome in zip(ready, outcomes, strict=True):
             if isinstance(outcome, SqsError):
                 failed.append(failure(name, outcome))
-            elif isinstance(outcome, SnowmeltError):
-                failed.append(failure(name, told(outcome)))
-            elif isinstance(outcome, BaseException):
-                raise outcome
             else:
                 done.append({"Id": name, **outcome})
         return {"Successful": done} | ({"Failed": failed} if failed else {})
 
     async def _put(self, record: QueueRecord, one: CheckedMessage) -> Told:
-        envelope = Envelope(str(uuid.uuid4()), one.attributes, one.system)
-        body, headers = packed(one.body, envelope)
-        queue = self._queues.fifo(record.name)
-        await queue.put(body, headers=headers, delay=one.delay, timeout=PUT_SECONDS)
-        found: Told = {"MessageId": envelope.id, "MD5OfMessageBody": digest_of(one.body)}
+        name, sequence = str(uuid.uuid4()), -1
+        if record.is_fifo:
+            name, sequence = await self._put_once(record, one, name)
+        else:
+            body, headers = packed(one.body, Envelope(name, one.attributes, one.system))
+            queue = self._queues.fifo(record.name)
+            await queue.put(body, headers=headers, delay=one.delay, timeout=PUT_SECONDS)
+        found: Told = {"MessageId": name, "MD5OfMessageBody": digest_of(one.body)}
+        if sequence >= 0:
+            found["SequenceNumber"] = f"{sequence:020}"
         if one.attributes:
             found["MD5OfMessageAttributes"] = digest_of_attributes(one.attributes)
         trace = one.system.get("AWSTraceHeader")
@@ -108,6 +116,36 @@ class MessageSender:
             some = {"AWSTraceHeader": Attribute("String", trace.encode())}
             found["MD5OfMessageSystemAttributes"] = digest_of_attributes(some)
         return found
+
+    async def _put_once(
+        self, record: QueueRecord, one: CheckedMessage, name: str
+    ) -> tuple[str, int]:
+        """Into a FIFO queue: the message's id, and its position (`deduplication.py`)."""
+        group, key = one.system["MessageGroupId"], one.system["MessageDeduplicationId"]
+        if record.attributes.get("DeduplicationScope") == "messageGroup":
+            key = f"{group} {key}"
+        owner = await self._queues.deduplication.of(record.uid).owner(key, name)
+        body, headers = packed(one.body, Envelope(owner.message, one.attributes, one.system))
+        cluster, queue = self._queues.cluster, engine_name(record.name)
+        put = partial(
+            Fifo.put, body=body, headers=headers, delay=one.delay, timeout=PUT_SECONDS, key=group
+        )
+        try:
+            numbered = cluster.fifo(queue, producer=f"sqs.{record.uid}")
+            position = await put(numbered, sequence=owner.position)
+        except SequenceTooOld:  # thousands of numbers were left out: nothing is known of this one
+            position = await put(cluster.fifo(queue))
+        return owner.message, int(position)
+
+
+async def _outcome(put: Coroutine[Any, Any, Told]) -> Told | SqsError:
+    """What came of one of several."""
+    try:
+        return await put
+    except SqsError as error:
+        return error
+    except SnowmeltError as error:
+        return told(error)
 
 
 def _read(record: QueueRecord, caller: SqsCaller, asked: Params) -> CheckedMessage:
@@ -117,7 +155,26 @@ def _read(record: QueueRecord, caller: SqsCaller, asked: Params) -> CheckedMessa
     for name in ("MessageGroupId", "MessageDeduplicationId"):
         if asked.get(name):
             system[name] = checked_label(name, asked[name])
+    if record.is_fifo:
+        _check_fifo(record, asked, system, body)
     return CheckedMessage(body, attributes, system, _delay(record, asked.get("DelaySeconds")))
+
+
+def _check_fifo(record: QueueRecord, asked: Params, system: dict[str, str], body: bytes) -> None:
+    """What a FIFO queue wants: a group, and an id of its own or one made of the body."""
+    if "MessageGroupId" not in system:
+        raise missing("MessageGroupId")
+    delay = asked.get("DelaySeconds")
+    if delay is not None and str(delay) != "0":
+        why = "The request include parameter that is not valid for this queue type."
+        raise bad_value("DelaySeconds", delay, why)
+    if "MessageDeduplicationId" not in system:
+        if not record.flag("ContentBasedDeduplication"):
+            raise bad_parameter(
+                "The queue should either have ContentBasedDeduplication enabled or "
+                "MessageDeduplicationId provided explicitly"
+            )
+        system["MessageDeduplicationId"] = hashlib.sha256(body).hexdigest()
 
 
 def _delay(record: QueueRecord, said: Any) -> float:

@@ -87,6 +87,7 @@ ELSEWHERE: Final = {
     "attack": "snowmelt-world",
     "lab": "snowmelt-lab",
     "advise": "snowmelt-lab",
+    "sqs": "snowmelt-doors",
 }
 """The distribution to install for a command that is not here."""
 

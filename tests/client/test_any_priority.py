@@ -23,6 +23,8 @@ from snowmelt.protocols.queue.labels import Labels
 
 EARLY, LATE = -(1 << 63), (1 << 63) - 1
 
+CHANCE = random.Random(7)
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
@@ -145,6 +147,37 @@ def test_a_rank_and_a_share_are_selected_and_stay(cluster):
     assert jobs.stats().ready == 101
     with pytest.raises(BadOption, match="share is 2"):
         jobs.quantile(2)
+
+
+@pytest.mark.parametrize("options", [{}, {"priorities": float}, {"largest_first": True}])
+def test_the_last_of_a_priority_is_shown_and_stays(cluster, options):
+    name = f"latest-{len(options)}-{'largest_first' in options}"
+    table, model = cluster.priority(name, **options), {}
+    with pytest.raises(NoSuchQueue):
+        table.last(1)
+    for turn in range(40):
+        some = [(CHANCE.randrange(-20, 20), b"%d %d" % (turn, at)) for at in range(turn * 3)]
+        table.put_many(some)
+        model |= dict(some)
+        if turn % 5 == 4:
+            taken = table.get_many(turn * 2)
+            taken.release()
+    assert {key: table.last(key).body for key in model} == model
+    assert table.last(3).priority == 3
+    assert table.last(1000) is None
+    first = table.get_many(1000)
+    left = {one.priority for one in first} - {one.priority for one in table.peek(9)}
+    assert all(table.last(key) is None for key in left)
+    first.release()
+    assert {key: table.last(key).body for key in model} == model
+
+
+def test_numbered_priorities_have_a_last_too(cluster):
+    jobs = cluster.priority("numbered-last", priorities=3, largest_first=True)
+    jobs.put_many([(at % 2, b"%d" % at) for at in range(9)])
+    assert (jobs.last(0).body, jobs.last(1).body, jobs.last(2)) == (b"8", b"7", None)
+    with pytest.raises(BadOption, match="priority is 3"):
+        jobs.last(3)
 
 
 def test_numbered_priorities_have_ranks_too(cluster):

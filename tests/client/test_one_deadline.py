@@ -66,6 +66,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     "PriorityQueue.put": (b"x",),
     "PriorityQueue.put_many": ([(1, b"x")],),
     "PriorityQueue.quantile": (0.5,),
+    "PriorityQueue.last": (1,),
     "PriorityQueue.select": (1,),
     "PriorityQueue.schedule": ("tick", b"x"),
     "PriorityQueue.stage": ([(1, b"x")],),

@@ -192,6 +192,13 @@ def resume(own):
         own.judged.resume()
 
 
+@recipe("PriorityQueue.last")
+def last(own):
+    own.fill(2)
+    seen = yield Act(own.queue.last, 0)
+    expect(seen is not None, "one of two is the last")
+
+
 @recipe("PriorityQueue.select")
 def select(own):
     own.fill(2)

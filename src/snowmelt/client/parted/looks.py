@@ -256,7 +256,17 @@ def _place(row: Bodies) -> tuple[int, int]:
 
 
 def _selected(parts: PartitionedQueue, ask: Select, wait: Wait) -> Steps[Peeked]:
-    """The item of a rank (`select.py`)."""
+    """The item of a rank (`select.py`), or the last of a key."""
+    if ask.key is not None:
+        looks = [
+            part.ask_about(msgspec.structs.replace(ask, queue=part.name), wait.left)
+            for part in parts.all
+        ]
+        answers: list[Peeked] = all_of((yield from at_once(looks)))
+        rows: list[Bodies] = []
+        for one, peeked in zip(parts.all, answers, strict=True):
+            rows += yield from _bodies(one, peeked)
+        return _told([max(rows, key=_place)] if rows else [])
     asks = [part.ask_about(Describe(part.name), wait.left) for part in parts.all]
     ready = [one.ready for one in all_of((yield from at_once(asks)))]
 

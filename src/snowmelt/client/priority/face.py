@@ -169,6 +169,23 @@ class PriorityQueue(Queue[RankedSteps]):
         checked_count("rank", rank, RANK_HIGHEST)
         return run(self._port, self._steps.select(rank, None, timeout))
 
+    def last(self, priority: float, *, timeout: float = TIMEOUT) -> Seen | None:
+        """The item of this priority that was put last, of those that are ready; it stays there.
+
+        So a priority may be a key: a queue that nobody gets from is a table of the latest values.
+        None when none of this priority is ready.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         table = cluster.priority("table")
+        ...         _ = table.put_many([(7, b"old"), (-3, b"other"), (7, b"new")])
+        ...         found = table.last(7)
+        ...         found.body, table.last(8)
+        (b'new', None)
+        """
+        return run(self._port, self._steps.last(priority, timeout))
+
     def quantile(self, share: float, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item behind this share of those that are ready: 0.5 is the median.
 

@@ -168,6 +168,23 @@ class PriorityQueue(Queue[RankedSteps]):
         checked_count("rank", rank, RANK_HIGHEST)
         return await run_async(self._port, self._steps.select(rank, None, timeout))
 
+    async def last(self, priority: float, *, timeout: float = TIMEOUT) -> Seen | None:
+        """The item of this priority that was put last, of those that are ready; it stays there.
+
+        So a priority may be a key: a queue that nobody gets from is a table of the latest values.
+        None when none of this priority is ready.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         table = cluster.priority("table")
+        ...         _ = await table.put_many([(7, b"old"), (-3, b"other"), (7, b"new")])
+        ...         found = await table.last(7)
+        ...         found.body, await table.last(8)
+        (b'new', None)
+        """
+        return await run_async(self._port, self._steps.last(priority, timeout))
+
     async def quantile(self, share: float, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item behind this share of those that are ready: 0.5 is the median.
 

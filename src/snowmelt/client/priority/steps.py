@@ -136,6 +136,13 @@ class RankedSteps(FifoSteps):
         peeked: Peeked = yield from self.ask_about(ask, timeout)
         return next(iter((yield from self.shown(peeked))), None)
 
+    def last(self, priority: float, timeout: float) -> Steps[Seen | None]:
+        """The last item of a priority; None when there is none."""
+        wait = Wait(timeout)
+        ask = Select(self.name, key=(yield from self.known(wait)).rank(priority))
+        peeked: Peeked = yield from self.ask_about(ask, wait.left)
+        return next(iter((yield from self.shown(peeked))), None)
+
     def stats(self, timeout: float) -> Steps[QueueStatus]:
         """How the queue is; by priorities as people know them."""
         status = yield from super().stats(timeout)

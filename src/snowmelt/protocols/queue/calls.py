@@ -355,6 +355,8 @@ class Peek(msgspec.Struct, frozen=True, tag="fifo.peek", array_like=True):
 class Select(msgspec.Struct, frozen=True, tag="fifo.select", array_like=True):
     """Shows the item of a rank, from 1 on, or at a share of all that are ready, taking nothing.
 
+    With a key, it is the last item of that key (or of that priority, where they have numbers).
+
     Answered as `Peek` is, with nothing where there is none, or where it went as it was read.
     """
 
@@ -362,6 +364,7 @@ class Select(msgspec.Struct, frozen=True, tag="fifo.select", array_like=True):
     rank: Number = 0
     share: Real = 0.0
     """Where no rank is given: of so large a part of them it is the last, or it is the first."""
+    key: Number | None = None
 
 
 class Peeked(msgspec.Struct, frozen=True, tag="fifo.peeked", array_like=True):

@@ -226,6 +226,15 @@ class Index:
         same = sorted([place for run in runs for place in run.of(key)])
         return same[rank - 1 - _upto(runs, key - 1)]
 
+    def last_of(self, key: int) -> int | None:
+        """The last position of a key. O(runs log n), and a look at each that is by itself."""
+        front = self._front
+        first = bisect_left(front, (key, -1))
+        found = [place for _, place in front[first : bisect_left(front, (key + 1, -1), first)]]
+        found += [place for own, place, run in self._heap if run is None and own == key]
+        found += [place for *_, run in self._heap if run is not None for place in run.of(key)]
+        return max([one for one in found if one not in self._gone], default=None)
+
     def __iter__(self) -> Iterator[Entry]:
         """In order. O(n log n)."""
         rest = [(key, place) for key, place, run in self._heap if run is None]

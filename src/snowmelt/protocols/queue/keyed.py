@@ -9,6 +9,8 @@ from snowmelt.protocols.queue.batches import Batches
 from snowmelt.protocols.queue.calls import Select
 from snowmelt.protocols.queue.index import FEW, Entry, Index, entries_of
 from snowmelt.protocols.queue.keys import KeysByPosition
+from snowmelt.protocols.queue.settings import PRIORITIES_MAX
+from snowmelt.protocols.queue.tails import PRIORITY_BITS
 
 
 class Keyed(IntervalSet):
@@ -105,6 +107,10 @@ class Keyed(IntervalSet):
         """The position of a rank, from 1 on. O(runs log n), or O(n log n) once much was removed."""
         return self._index.nth(rank)
 
+    def last_of(self, key: int) -> int | None:
+        """The last position of a key; None where it has none. O(runs log n)."""
+        return self._index.last_of(key)
+
     def ordered(self, some: Iterable[Interval]) -> list[Interval]:
         """Any positions in their order."""
         return stretches([place for _, place in sorted(self._entries(some))])
@@ -138,6 +144,8 @@ def selected(ready: IntervalSet, ask: Select) -> tuple[Interval, ...]:
     >>> selected(ready, Select("q", rank=5)), selected(ready, Select("q", share=0.07))
     ((Interval(start=9, stop=10),), (Interval(start=11, stop=12),))
     """
+    if ask.key is not None:
+        return _last_of(ready, ask.key)
     part = Decimal(repr(float(ask.share))) * ready.total
     left = ask.rank or max(1, int(part.to_integral_value(ROUND_CEILING)))
     if isinstance(ready, Keyed):
@@ -148,3 +156,20 @@ def selected(ready: IntervalSet, ask: Select) -> tuple[Interval, ...]:
             return (Interval(one.start + left - 1, one.start + left),)
         left -= one.size
     return ()
+
+
+def _last_of(ready: IntervalSet, key: int) -> tuple[Interval, ...]:
+    """Where the last item of a key is, or of a numbered priority.
+
+    >>> first = 3 << PRIORITY_BITS
+    >>> ready = IntervalSet([Interval(4, 6), Interval(first, first + 2)])
+    >>> _last_of(ready, 0), _last_of(ready, 1), _last_of(ready, 1 << 40)
+    ((Interval(start=5, stop=6),), (), ())
+    """
+    if isinstance(ready, Keyed):
+        place = ready.last_of(key)
+        return () if place is None else (Interval(place, place + 1),)
+    if not 0 <= key < PRIORITIES_MAX:
+        return ()
+    some = ready.common(Interval(key << PRIORITY_BITS, (key + 1) << PRIORITY_BITS))
+    return (Interval(some[-1].stop - 1, some[-1].stop),) if some else ()

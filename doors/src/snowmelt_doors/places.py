@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import snowmelt
-from snowmelt.core.errors import Unavailable, Unreachable
+from snowmelt.core.errors import QueueExists, Unavailable, Unreachable
 
 Place: TypeAlias = snowmelt.Cluster | snowmelt.EmbeddedCluster
 
@@ -36,6 +36,28 @@ def opened(where: str | os.PathLike[str], **options: Any) -> Place:
             _FOLDERS[key] = snowmelt.open(Path(where))
             atexit.register(closed, _FOLDERS[key])
         return _FOLDERS[key]
+
+
+def ranked(place: Place, name: str, priorities: int = 0) -> Any:
+    """A queue whose largest priority comes first, of so many or any; made when it is not there.
+
+    One that was made with other settings, of a lease perhaps, keeps these.
+    """
+    options = {"priorities": priorities or int, "largest_first": True}
+    queue: Any = place.priority(name, **options)  # type: ignore[arg-type]  # it takes both
+    try:
+        queue.create()
+    except QueueExists:
+        queue = place.priority(name)
+        check_ranked(name, queue.stats().settings, priorities)
+    return queue
+
+
+def check_ranked(name: str, settings: Any, priorities: int) -> None:
+    """Raises `QueueExists` for a queue whose priorities are not these; 0 are any."""
+    if not settings.largest_first or settings.floats or settings.priorities != priorities:
+        what = f"of {priorities} priorities" if priorities else "of any whole priorities"
+        raise QueueExists(f"queue {name} is not one {what}, the largest first; delete or rename it")
 
 
 def closed(place: Place) -> None:

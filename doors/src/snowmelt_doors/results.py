@@ -41,7 +41,7 @@ def place_of(key: str) -> int:
 class Windows:
     """The windows of one table, and what is asked of them; the same for both faces."""
 
-    def __init__(self, name: str, retention: int) -> None:
+    def __init__(self, name: object, retention: object) -> None:
         if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX:
             raise BadOption("name", name, f"1 to {NAME_MAX} letters, as a queue's name has them")
         if type(retention) is not int or not 10 <= retention <= RETENTION_MAX:

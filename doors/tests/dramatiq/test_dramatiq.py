@@ -11,11 +11,12 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.errors import ConnectionClosed, QueueJoinTimeout, QueueNotFound
+from dramatiq.results import ResultMissing, Results, ResultTimeout
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode, free_port
 from snowmelt.core.errors import BadOption
-from snowmelt_doors.dramatiq import SnowmeltBroker
+from snowmelt_doors.dramatiq import SnowmeltBackend, SnowmeltBroker
 from snowmelt_doors.dramatiq.consumer import SnowmeltConsumer
 
 Broker = Callable[..., SnowmeltBroker]
@@ -198,6 +199,19 @@ def test_leases_are_renewed_however_long_an_actor_works(make: Broker) -> None:
     assert sorted(came) == [0, 1, 2]
 
 
+def test_a_queue_with_priorities_may_have_been_made_before(make: Broker) -> None:
+    broker = make(max_priority=3)
+    name = f"{broker.namespace}.default"
+    broker.cluster.priority(name, priorities=4, largest_first=True, lease=5).create()
+    broker.declare_queue("default")
+    broker.enqueue(dramatiq.Message("default", "any", (), {}, {"broker_priority": 2}))
+    assert broker.queue_of("default").get().priority == 2
+    other = make(max_priority=5)
+    other.declare_queue("default")
+    with pytest.raises(snowmelt.QueueExists, match="is not one of 6 priorities"):
+        other.consume("default")
+
+
 def test_a_message_is_settled_once(make: Broker) -> None:
     broker = make()
     broker.declare_queue("default")
@@ -302,3 +316,52 @@ def test_a_folder_is_opened_once_in_a_process(tmp_path: Path) -> None:
     broker.close()
     other.close()
     assert came == [7]
+
+
+def test_results_are_kept_for_their_time(make: Broker, node: LocalNode, name: str) -> None:
+    broker = make()
+    backend = SnowmeltBackend(node.url, namespace=f"{name}-results", retention=3600)
+    broker.add_middleware(Results(backend=backend))
+
+    @dramatiq.actor(broker=broker, store_results=True)
+    def double(number: int) -> int:
+        return 2 * number
+
+    @dramatiq.actor(broker=broker, store_results=True, max_retries=0)
+    def fail() -> None:
+        raise ValueError("no")
+
+    @dramatiq.actor(broker=broker, store_results=True, result_ttl=300)
+    def soon_gone() -> int:
+        return 1
+
+    with worker(broker):
+        message = double.send(21)
+        assert message.get_result(block=True, timeout=10_000) == 42
+        assert message.get_result() == 42
+        with pytest.raises(Exception, match="actor raised ValueError: no"):
+            fail.send().get_result(block=True, timeout=10_000)
+        gone = soon_gone.send()
+        broker.join("default", timeout=10_000)
+        time.sleep(0.3)
+    with pytest.raises(ResultMissing):
+        gone.get_result()
+    with pytest.raises(ResultTimeout):
+        double.message(1).get_result(block=True, timeout=100)
+    assert (double.message(4) | double.message()).run() is not None
+    backend.close()
+
+
+def test_a_folder_is_one_for_a_broker_and_its_results(tmp_path: Path) -> None:
+    broker = SnowmeltBroker(tmp_path / "queues")
+    backend = SnowmeltBackend(tmp_path / "queues")
+    broker.add_middleware(Results(backend=backend))
+
+    @dramatiq.actor(broker=broker, store_results=True)
+    def double(number: int) -> int:
+        return 2 * number
+
+    with worker(broker):
+        assert double.send(4).get_result(backend=backend, block=True) == 8
+    broker.close()
+    broker.close()

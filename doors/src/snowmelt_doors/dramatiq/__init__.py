@@ -1,7 +1,7 @@
-"""A broker for Dramatiq.
+"""A broker for Dramatiq, and a backend for its results.
 
-`broker.py` is what a program says, `consumer.py` takes messages for a worker. How Dramatiq's words
-are ours, in rules:
+`broker.py` is what a program says, `consumer.py` takes messages for a worker, `results.py` keeps
+what actors return. How Dramatiq's words are ours, in rules:
 
 1. A queue of Dramatiq's is a fifo, NAMESPACE.NAME. With `max_priority` it is a priority queue: of
    messages that wait the one with the largest `broker_priority` comes next, as with RabbitMQ. An
@@ -25,5 +25,6 @@ are ours, in rules:
 """
 
 from snowmelt_doors.dramatiq.broker import SnowmeltBroker
+from snowmelt_doors.dramatiq.results import SnowmeltBackend
 
-__all__ = ["SnowmeltBroker"]
+__all__ = ["SnowmeltBackend", "SnowmeltBroker"]

@@ -12,7 +12,7 @@ from dramatiq.errors import ConnectionClosed, QueueJoinTimeout, QueueNotFound
 
 from snowmelt.core.errors import BadOption, NoSuchQueue
 from snowmelt_doors.dramatiq.consumer import SnowmeltConsumer
-from snowmelt_doors.places import AWAY, Place, closed, opened
+from snowmelt_doors.places import AWAY, Place, closed, opened, ranked
 
 T = TypeVar("T")
 
@@ -64,6 +64,7 @@ class SnowmeltBroker(dramatiq.Broker):
         self.actor_options |= {"broker_priority"}
         self.namespace = namespace
         self.max_priority = max_priority
+        self._ranked: dict[str, Any] = {}
         self._own = cluster is None
         self.cluster: Place = cluster or opened(where or "", token=token, user=user)
 
@@ -137,7 +138,10 @@ class SnowmeltBroker(dramatiq.Broker):
         name = f"{self.namespace}.{name}" if self.namespace else name
         if self.max_priority is None:
             return self.cluster.fifo(name)
-        return self.cluster.priority(name, priorities=self.max_priority + 1, largest_first=True)
+        if name not in self._ranked:
+            make = partial(ranked, self.cluster, name, self.max_priority + 1)
+            self._ranked[name] = self._asked(make)
+        return self._ranked[name]
 
     def _priority(self, message: dramatiq.Message[Any]) -> int:
         """RabbitMQ takes what is out of its range as the nearest within it; so does this."""

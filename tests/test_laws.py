@@ -271,11 +271,13 @@ def test_the_law_leaves_the_innocent_alone(law, file, text):
 SHARED = {
     "Backup": "of a queue, which people hold, and the message that saves a baton's value",
     "Carrier": "OpenTelemetry's word, and what carries a link's bytes",
+    "Command": "one with a baton, and Django's name for what `manage.py` runs",
     "End": "the last record of a backup, and the message that ends a queue",
     "Head": "the first record of a backup, and a copy's last step",
     "Read": "a piece of a backup, and a call of etcd",
     "Row": "an item of a backup, and a key of etcd with its value",
     "Rows": "those of a backup, and Spark's",
+    "SnowmeltBroker": "Dramatiq's, and Taskiq's: a program imports one of them",
 }
 """Class names that mean more than one thing in the product, each with the two meanings."""
 SHARED_MAX = 60

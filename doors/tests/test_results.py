@@ -13,7 +13,7 @@ import snowmelt.aio
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.core.errors import BadOption
 from snowmelt_doors import results as module
-from snowmelt_doors.results import AsyncResults, Results
+from snowmelt_doors.results import AsyncResultTable, ResultTable
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_latest_is_found_while_many_store(node: LocalNode, name: str) -> Non
 
     def noise() -> None:
         with snowmelt.connect(node.url) as other:
-            table, number = Results(other, name, 3600), 0
+            table, number = ResultTable(other, name, 3600), 0
             while not stop.is_set():
                 table.store(f"noise-{number}", b"")
                 number += 1
@@ -50,7 +50,7 @@ def test_the_latest_is_found_while_many_store(node: LocalNode, name: str) -> Non
         one.start()
     try:
         with snowmelt.connect(node.url) as cluster:
-            table = Results(cluster, name, 3600)
+            table = ResultTable(cluster, name, 3600)
             for number in range(30):
                 key = f"key-{number % 7}"
                 table.store(key, str(number).encode())
@@ -67,7 +67,7 @@ def test_what_was_forgotten_or_is_old_is_not_found(
 ) -> None:
     now = [1_000_000.0]
     monkeypatch.setattr(module.time, "time", lambda: now[0])
-    table = Results(cluster, "results", 100)
+    table = ResultTable(cluster, "results", 100)
     table.store("long", b"1")
     table.store("short", b"2", ttl=10)
     table.store("gone", b"3")
@@ -88,7 +88,7 @@ def test_old_windows_are_deleted_and_nothing_else(
     monkeypatch.setattr(module.time, "time", lambda: now[0])
     other = cluster.priority("results.100.x")
     other.put(b"not a window", priority=1)
-    table = Results(cluster, "results", 100)
+    table = ResultTable(cluster, "results", 100)
     for number in range(6):
         table.store("key", str(number).encode())
         assert table.find("key") == str(number).encode()
@@ -104,7 +104,7 @@ def test_the_later_window_counts(
     """A writer whose clock is a little ahead stores into the next window."""
     now = [1_000_095.0]
     monkeypatch.setattr(module.time, "time", lambda: now[0])
-    table = Results(cluster, "results", 100)
+    table = ResultTable(cluster, "results", 100)
     table.store("key", b"runs")
     now[0] += 6
     table.store("key", b"done")
@@ -116,14 +116,14 @@ def test_two_keys_of_one_hash_are_never_mistaken(
     cluster: snowmelt.EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "place_of", lambda _: 7)
-    table = Results(cluster, "results")
+    table = ResultTable(cluster, "results")
     table.store("a", b"1")
     table.store("b", b"2")
     assert (table.find("a"), table.find("b"), table.find("c")) == (None, b"2", None)
 
 
 def test_large_results_come_back(cluster: snowmelt.EmbeddedCluster) -> None:
-    table, large = Results(cluster, "results"), bytes(range(256)) * 12_000
+    table, large = ResultTable(cluster, "results"), bytes(range(256)) * 12_000
     table.store("large", large)
     assert table.find("large") == large
 
@@ -141,18 +141,18 @@ def test_bad_options_are_named(
     cluster: snowmelt.EmbeddedCluster, options: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(BadOption, match=named):
-        Results(cluster, **options)
+        ResultTable(cluster, **options)
 
 
 def test_a_longer_time_than_the_tables_is_refused(cluster: snowmelt.EmbeddedCluster) -> None:
     with pytest.raises(BadOption, match=r"ttl is 86401; allowed: up to 86400 seconds"):
-        Results(cluster, "results").store("key", b"", ttl=86_401)
+        ResultTable(cluster, "results").store("key", b"", ttl=86_401)
 
 
 def test_with_await_it_is_the_same(tmp_path: Path) -> None:
     async def work() -> list[bytes | None]:
         async with snowmelt.aio.open(tmp_path / "queues") as cluster:
-            table = AsyncResults(cluster, "results")
+            table = AsyncResultTable(cluster, "results")
             await table.store("a", b"1")
             await table.store("a", b"2")
             await table.store("b", b"3")

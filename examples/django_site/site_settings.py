@@ -14,7 +14,7 @@ if django.VERSION < (6, 0):
 
 TASKS = {
     "default": {
-        "BACKEND": "snowmelt_doors.django.backend.SnowmeltBackend",
+        "BACKEND": "snowmelt_doors.django.backend.SnowmeltTaskBackend",
         "QUEUES": ["default", "bulk"],
         "OPTIONS": {
             "where": os.environ.get("SNOWMELT_URL", "snowmelt://127.0.0.1:4410"),

@@ -96,12 +96,12 @@ class Windows:
         return f"{self._prefix}{number}"
 
 
-class Results:
+class ResultTable:
     """A table of results, blocking.
 
     >>> import snowmelt, tempfile
     >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     results = Results(cluster, "results", retention=3600)
+    ...     results = ResultTable(cluster, "results", retention=3600)
     ...     results.store("job-1", b"running")
     ...     results.store("job-1", b"done")
     ...     results.find("job-1"), results.find("job-2")
@@ -145,7 +145,7 @@ class Results:
                 self.sweep()
 
 
-class AsyncResults:
+class AsyncResultTable:
     """The same with `await`."""
 
     def __init__(self, cluster: Any, name: str, retention: int = DAY) -> None:

@@ -19,7 +19,7 @@ from django.test import Client
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt_doors.django.backend import SnowmeltBackend
+from snowmelt_doors.django.backend import SnowmeltTaskBackend
 from snowmelt_doors.django.framework import TaskResultDoesNotExist
 from snowmelt_doors.django.places import _CONNECTED
 from snowmelt_doors.django.running import TaskRunner
@@ -258,7 +258,7 @@ def test_a_change_of_code_begins_anew(tasks: Any, work: Callable[..., Any]) -> N
 )
 def test_bad_options_are_checked(options: dict[str, Any], named: str) -> None:
 
-    (said,) = SnowmeltBackend("odd", {"OPTIONS": options}).check()
+    (said,) = SnowmeltTaskBackend("odd", {"OPTIONS": options}).check()
     assert named in said.msg
 
 
@@ -269,7 +269,7 @@ def test_the_command_says_what_is_wrong(work: Callable[..., Any]) -> None:
 
 def test_a_folder_is_a_site_of_one_process(tasks: Any, tmp_path: Path) -> None:
 
-    backend = SnowmeltBackend("default", {"OPTIONS": {"where": str(tmp_path / "queues")}})
+    backend = SnowmeltTaskBackend("default", {"OPTIONS": {"where": str(tmp_path / "queues")}})
     result = backend.enqueue(tasks.double, (4,), {})
     runner = TaskRunner(backend)
     snowmelt.Worker(backend.connected.queue("default"), runner).run(timeout=0.2)

@@ -16,7 +16,7 @@ from dramatiq.results import ResultMissing, Results, ResultTimeout
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode, free_port
 from snowmelt.core.errors import BadOption
-from snowmelt_doors.dramatiq import SnowmeltBackend, SnowmeltBroker
+from snowmelt_doors.dramatiq import SnowmeltBroker, SnowmeltResults
 from snowmelt_doors.dramatiq.consumer import SnowmeltConsumer
 
 Broker = Callable[..., SnowmeltBroker]
@@ -320,7 +320,7 @@ def test_a_folder_is_opened_once_in_a_process(tmp_path: Path) -> None:
 
 def test_results_are_kept_for_their_time(make: Broker, node: LocalNode, name: str) -> None:
     broker = make()
-    backend = SnowmeltBackend(node.url, namespace=f"{name}-results", retention=3600)
+    backend = SnowmeltResults(node.url, namespace=f"{name}-results", retention=3600)
     broker.add_middleware(Results(backend=backend))
 
     @dramatiq.actor(broker=broker, store_results=True)
@@ -354,7 +354,7 @@ def test_results_are_kept_for_their_time(make: Broker, node: LocalNode, name: st
 
 def test_a_folder_is_one_for_a_broker_and_its_results(tmp_path: Path) -> None:
     broker = SnowmeltBroker(tmp_path / "queues")
-    backend = SnowmeltBackend(tmp_path / "queues")
+    backend = SnowmeltResults(tmp_path / "queues")
     broker.add_middleware(Results(backend=backend))
 
     @dramatiq.actor(broker=broker, store_results=True)

@@ -24,7 +24,7 @@ from snowmelt_doors.results import DAY, Windows
 ID_LENGTH: Final = 32
 
 
-class SnowmeltBackend(BaseTaskBackend):
+class SnowmeltTaskBackend(BaseTaskBackend):
     """Tasks in a cluster or a folder.
 
     `OPTIONS` has `where` (the URL of a cluster, `snowmelt://HOST:PORT`, or the path of a folder for

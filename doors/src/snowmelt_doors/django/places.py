@@ -5,7 +5,7 @@ import threading
 from typing import Any, Final
 
 from snowmelt_doors.places import Place, opened, ranked
-from snowmelt_doors.results import DAY, Results
+from snowmelt_doors.results import DAY, ResultTable
 
 OPTIONS: Final = ("where", "token", "user", "namespace", "retention")
 
@@ -17,7 +17,7 @@ class Connected:
         self.place: Place = opened(options["where"], **_access(options))
         self.namespace: str = options.get("namespace", "django")
         retention = options.get("retention", DAY)
-        self.records = Results(self.place, f"{self.namespace}-results", retention)
+        self.records = ResultTable(self.place, f"{self.namespace}-results", retention)
         self._queues: dict[str, Any] = {}
 
     def queue(self, name: str) -> Any:

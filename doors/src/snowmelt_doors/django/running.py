@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.crypto import get_random_string
 
 from snowmelt.core.errors import CallerError
-from snowmelt_doors.django.backend import SnowmeltBackend
+from snowmelt_doors.django.backend import SnowmeltTaskBackend
 from snowmelt_doors.django.framework import (
     TaskContext,
     TaskError,
@@ -28,7 +28,7 @@ _LOG: Final = logging.getLogger("snowmelt.django")
 class TaskRunner:
     """Runs tasks for a worker."""
 
-    def __init__(self, backend: SnowmeltBackend, limit: float | None = None) -> None:
+    def __init__(self, backend: SnowmeltTaskBackend, limit: float | None = None) -> None:
         self.worker_id = get_random_string(32)
         self._backend = backend
         self._limit = limit

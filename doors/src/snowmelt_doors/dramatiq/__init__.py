@@ -25,6 +25,6 @@ what actors return. How Dramatiq's words are ours, in rules:
 """
 
 from snowmelt_doors.dramatiq.broker import SnowmeltBroker
-from snowmelt_doors.dramatiq.results import SnowmeltBackend
+from snowmelt_doors.dramatiq.results import SnowmeltResults
 
-__all__ = ["SnowmeltBackend", "SnowmeltBroker"]
+__all__ = ["SnowmeltBroker", "SnowmeltResults"]

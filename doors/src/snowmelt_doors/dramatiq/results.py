@@ -7,10 +7,10 @@ from dramatiq.encoder import Encoder
 from dramatiq.results.backend import Missing, ResultBackend
 
 from snowmelt_doors.places import Place, closed, opened
-from snowmelt_doors.results import DAY, Results
+from snowmelt_doors.results import DAY, ResultTable
 
 
-class SnowmeltBackend(ResultBackend):
+class SnowmeltResults(ResultBackend):
     """Results in the cluster, for the `result_ttl` of their actors.
 
     `where` and `cluster` are as `SnowmeltBroker` has them. No `result_ttl` may be longer than
@@ -31,7 +31,7 @@ class SnowmeltBackend(ResultBackend):
         super().__init__(namespace=namespace, encoder=encoder)
         self._own = cluster is None
         self._cluster = cluster or opened(where or "", token=token, user=user)
-        self._results = Results(self._cluster, namespace, retention)
+        self._results = ResultTable(self._cluster, namespace, retention)
 
     def close(self) -> None:
         """Disconnects; a cluster that was given stays open."""

@@ -7,7 +7,7 @@ from taskiq import AsyncResultBackend, TaskiqResult
 from taskiq.depends.progress_tracker import TaskProgress
 from taskiq.exceptions import ResultGetError
 
-from snowmelt_doors.results import DAY, AsyncResults
+from snowmelt_doors.results import DAY, AsyncResultTable
 from snowmelt_doors.taskiq.connecting import Connecting
 
 
@@ -39,8 +39,8 @@ class SnowmeltResultBackend(AsyncResultBackend[Any]):
         self._keeps = keep_results
         self._namespace = namespace
         self._retention = retention
-        self._table: AsyncResults | None = None
-        AsyncResults(None, namespace, retention)  # says what is wrong with these
+        self._table: AsyncResultTable | None = None
+        AsyncResultTable(None, namespace, retention)  # says what is wrong with these
 
     async def shutdown(self) -> None:
         """Disconnects."""
@@ -77,7 +77,9 @@ class SnowmeltResultBackend(AsyncResultBackend[Any]):
         return None if body is None else TaskProgress[Any].model_validate_json(body)
 
     @property
-    def _results(self) -> AsyncResults:
+    def _results(self) -> AsyncResultTable:
         if self._table is None:
-            self._table = AsyncResults(self._connecting.cluster, self._namespace, self._retention)
+            self._table = AsyncResultTable(
+                self._connecting.cluster, self._namespace, self._retention
+            )
         return self._table

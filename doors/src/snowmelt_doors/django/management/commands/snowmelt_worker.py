@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import autoreload
 
 import snowmelt
-from snowmelt_doors.django.backend import SnowmeltBackend
+from snowmelt_doors.django.backend import SnowmeltTaskBackend
 from snowmelt_doors.django.framework import task_backends
 from snowmelt_doors.django.running import TaskRunner
 
@@ -50,7 +50,7 @@ class Command(BaseCommand):
 
     def _worker(self, options: dict[str, Any], *, signals: bool) -> snowmelt.Worker:
         backend = task_backends[options["backend"]]
-        if not isinstance(backend, SnowmeltBackend):
+        if not isinstance(backend, SnowmeltTaskBackend):
             raise CommandError(f"TASKS[{options['backend']!r}] is no backend of Snowmelt's.")
         names = options["queue"] or sorted(backend.queues)
         if not names:

@@ -86,11 +86,11 @@ class Users:
 
     def ack(self, node: str, queue: str) -> None:
         lease, places = self._leased()
-        self._ask(node, calls.Settle(queue, lease.token, done=places))
+        self._ask(node, calls.Settle(queue, lease.token, done=places, secret=lease.secret))
 
     def back(self, node: str, queue: str) -> None:
         lease, places = self._leased()
-        self._ask(node, calls.Settle(queue, lease.token, back=places))
+        self._ask(node, calls.Settle(queue, lease.token, back=places, secret=lease.secret))
 
     def look(self, node: str, queue: str) -> None:
         self._ask(node, calls.Describe(queue))

@@ -222,7 +222,8 @@ class Server:
         member = membership.MembershipNode(
             identity, config.settings, SystemRandom(), named, hands_over=True
         )
-        queues = self._queues = QueueNode(config.id, SystemRandom(), on_disk=not etcd)
+        drawn = SystemRandom()
+        queues = self._queues = QueueNode(config.id, drawn, on_disk=not etcd, secrets=drawn)
         introducer = Introducer(config.id, SystemRandom())
         return [
             Family("membership", member, membership.HEARD),

@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _LABEL: Final = re.compile(r"[!-~]{1,128}")
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _STRANGE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
-_RECEIPT: Final = struct.Struct(">QQI")
+_RECEIPT: Final = struct.Struct(">QQ8sI")
 _RESERVED: Final = ("aws.", "amazon.")
 
 
@@ -257,6 +257,8 @@ class ReceiptHandle(msgspec.Struct, frozen=True):
 
     token: int
     position: int
+    secret: bytes = b""
+    """What was drawn for the lease."""
 
     def handle(self, queue: str) -> str:
         """As text, good for this queue.
@@ -266,19 +268,20 @@ class ReceiptHandle(msgspec.Struct, frozen=True):
         True
         """
         check = zlib.crc32(f"{queue}/{self.token}/{self.position}".encode())
-        return base64.urlsafe_b64encode(_RECEIPT.pack(self.token, self.position, check)).decode()
+        raw = _RECEIPT.pack(self.token, self.position, self.secret, check)
+        return base64.urlsafe_b64encode(raw).decode()
 
     @classmethod
     def read(cls, handle: object, queue: str) -> "ReceiptHandle":
         """Raises `SqsError` for what is no receipt of this queue."""
         try:
             raw = base64.b64decode(str(handle)[:200], altchars=b"-_", validate=True)
-            token, position, check = _RECEIPT.unpack(raw)
+            token, position, secret, check = _RECEIPT.unpack(raw)
         except (binascii.Error, ValueError, struct.error):
             raise invalid_receipt() from None
         if check != zlib.crc32(f"{queue}/{token}/{position}".encode()):
             raise invalid_receipt()
-        return cls(token, position)
+        return cls(token, position, secret if any(secret) else b"")
 
 
 def invalid_receipt() -> SqsError:

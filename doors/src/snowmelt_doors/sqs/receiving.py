@@ -119,7 +119,7 @@ class MessageReceiver:
         body = text_of(one.message)
         found: Told = {
             "MessageId": envelope.id,
-            "ReceiptHandle": ReceiptHandle(item.token, item.position).handle(record.name),
+            "ReceiptHandle": _receipt(item).handle(record.name),
             "MD5OfBody": digest_of(body.encode()),
             "Body": body,
         }
@@ -223,7 +223,7 @@ class MessageReceiver:
             raise missing("ReceiptHandle")
         try:
             one = ReceiptHandle.read(handle, record.name)
-            return self._queues.fifo(record.name).leased(one.token, one.position)
+            return self._queues.fifo(record.name).leased(one.token, one.position, one.secret)
         except BadOption:
             raise SqsError(
                 "ReceiptHandleIsInvalid", "The input receipt handle is invalid."
@@ -320,6 +320,11 @@ def _fits(name: str, patterns: Iterable[str]) -> bool:
         one in ("All", ".*", name) or (one.endswith(".*") and name.startswith(one[:-2]))
         for one in patterns
     )
+
+
+def _receipt(item: Item) -> ReceiptHandle:
+    token = item.token
+    return ReceiptHandle(token, item.position, getattr(token, "secret", b""))
 
 
 def _written(one: Attribute) -> Told:

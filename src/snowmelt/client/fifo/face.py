@@ -112,8 +112,10 @@ class Fifo(Queue[FifoSteps]):
             self._port, self._steps.put_many(rows, headers, delay, timeout, sequence, key=key)
         )
 
-    def leased(self, token: int, position: int) -> Item:
+    def leased(self, token: int, position: int, secret: bytes = b"") -> Item:
         """An item that another process got: with its `token` and `position` it is settled here.
+
+        That process sends `token.secret` along: who does not know it settles nothing.
 
         Nothing is asked before it is acknowledged, given back or extended; what is not held any
         more is refused then. It comes without its body. The queue has one partition.
@@ -128,7 +130,7 @@ class Fifo(Queue[FifoSteps]):
         ...         (orders.stats()).done
         1
         """
-        return only(self._sender, held_elsewhere(token, position))
+        return only(self._sender, held_elsewhere(token, position, secret))
 
     def stage(
         self,

@@ -36,6 +36,7 @@ from snowmelt.client.leases.steps import (
     portions,
     shown,
 )
+from snowmelt.client.leases.token import LeaseToken, secret_of
 from snowmelt.client.parted.parts import GotPieces, PartitionedQueue, is_bounded
 from snowmelt.client.queue.bodies import (
     CALL,
@@ -290,7 +291,8 @@ class FifoSteps(GrantedSteps):
         ends = later(asked, leased.lease)
         told = parts if self.ranks is None else with_ranks(parts, self.ranks)
         lease = self._lease if self._lease > leased.lease else leased.lease
-        return LeasedItems(leased.token, told, lease, ends)
+        token = LeaseToken.of(leased.token, leased.secret)
+        return LeasedItems(token, told, lease, ends)
 
     def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[ItemRun, ...]]:
         """The parts that came along and those fetched; what nobody can give goes back.
@@ -303,9 +305,10 @@ class FifoSteps(GrantedSteps):
             damaged = IntervalSet(fetching.unread)
             for gone in fetching.away:
                 damaged.remove(gone)
+            token = LeaseToken.of(leased.token, leased.secret)
             words = (
-                LeaseUpdate(leased.token, back=tuple(damaged), reason=DAMAGED),
-                LeaseUpdate(leased.token, back=runs(fetching.away)),
+                LeaseUpdate(token, back=tuple(damaged), reason=DAMAGED),
+                LeaseUpdate(token, back=runs(fetching.away)),
             )
             try:
                 for one in [part for word in words if word.back for part in portions(word)]:
@@ -442,7 +445,7 @@ class FifoSteps(GrantedSteps):
     def _settle(self, word: LeaseUpdate) -> Settle:
         return Settle(
             self.name,
-            word.token,
+            int(word.token),
             word.done,
             word.back,
             -word.delay,
@@ -450,6 +453,7 @@ class FifoSteps(GrantedSteps):
             word.extend,
             word.dead,
             word.lease,
+            secret_of(word.token),
         )
 
 

@@ -21,6 +21,7 @@ from weakref import ref
 import msgspec
 
 from snowmelt.client.connection.forking import Origin
+from snowmelt.client.leases.token import LeaseToken, secret_of
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core import spans, times
 from snowmelt.core.batch import OFFSET_BYTES, Batch
@@ -31,6 +32,7 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import KEY_BYTES, key_at, unpacked
 from snowmelt.core.keys import part as keys_of
 from snowmelt.protocols.queue.asking import INDEX_MAX
+from snowmelt.protocols.queue.calls import SECRET_BYTES
 from snowmelt.protocols.queue.labels import sliced, unpack
 from snowmelt.protocols.queue.settings import LEASE_LONGEST
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
@@ -557,7 +559,7 @@ class LeasedItems:
             raise LeaseLost(self.lost)
 
 
-def held_elsewhere(token: int, place: int) -> LeasedItems:
+def held_elsewhere(token: int, place: int, secret: bytes = b"") -> LeasedItems:
     """One item under a lease of which only these are known; its nodes know whether it is held.
 
     >>> held_elsewhere(7, 5).left
@@ -567,7 +569,10 @@ def held_elsewhere(token: int, place: int) -> LeasedItems:
     snowmelt.core.errors.BadOption: position is -1; allowed: 0 to 4611686018427387904
     """
     for option, value in (("token", token), ("position", place)):
-        if type(value) is not int or not 0 <= value <= INDEX_MAX:
+        if type(value) not in (int, LeaseToken) or not 0 <= value <= INDEX_MAX:
             raise BadOption(option, value, f"0 to {INDEX_MAX}")
+    if type(secret) is not bytes or len(secret) > SECRET_BYTES:
+        raise BadOption("secret", secret, f"bytes, at most {SECRET_BYTES}")
     part = ItemSelection(place, bytes(2 * OFFSET_BYTES), b"", b"", 0, "")
+    token = LeaseToken.of(token, secret or secret_of(token))
     return LeasedItems(token, (part,), LEASE_LONGEST, later(steady_now(), LEASE_LONGEST))

@@ -250,6 +250,11 @@ class PutDone(msgspec.Struct, frozen=True, tag="fifo.put-done", array_like=True)
 # --- items out -----------------------------------------------------------------------------------
 
 
+SECRET_BYTES: Final = 8
+Secret = Annotated[bytes, msgspec.Meta(max_length=SECRET_BYTES)]
+"""Drawn for a lease, so that nobody settles it who was not told: tokens can be guessed."""
+
+
 class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
     """About items held under a lease: these are done, those go back, the rest is still worked on.
 
@@ -270,6 +275,8 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
     """What goes back with a reason is dead at once, as after as many deliveries as it may have."""
     lease: Length = Duration(0)
     """With `extend`: how long it lasts from now on, and when it is extended again; 0: as before."""
+    secret: Secret = b""
+    """As it came with the lease."""
 
 
 class Settled(msgspec.Struct, frozen=True, tag="fifo.settled", array_like=True):
@@ -323,6 +330,8 @@ class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
     """Why the lease that came along could not be settled; empty when it was, or none came."""
     away: Intervals = ()
     """The first of what waits before all others, for nodes that are away."""
+    secret: Secret = b""
+    """Whoever settles the lease says it."""
 
 
 class Fetch(msgspec.Struct, frozen=True, tag="fifo.fetch", array_like=True):

@@ -167,7 +167,9 @@ class DeliveryBuilder:
                 delivered.turn(now)
             delivered.count += count
             delivered.age += count * (2 * now - put_at) >> 1
-            leased = calls.Leased(owed.token, parts, spans, left, owed.refused)
+            lease = self._state.leases.get(owed.token)
+            secret = b"" if lease is None else lease.secret
+            leased = calls.Leased(owed.token, parts, spans, left, owed.refused, secret=secret)
             self._reply(owed.operation, leased)
 
     def _show(

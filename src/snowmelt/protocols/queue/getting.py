@@ -94,7 +94,8 @@ class Getting:
         if not found:
             return False
         token = next(self.tokens)
-        state.take(operation, token, found, ahead=ahead, length=get.lease)
+        secret = self._outbox.secret()
+        state.take(operation, token, found, ahead=ahead, length=get.lease, secret=secret)
         self._log.owe(Deliver(operation, token, refused))
         return True
 

@@ -197,6 +197,8 @@ class Leader:
     def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
         state, token = self.state, settle.token
         lease = state.leases.get(token)
+        if lease is not None and settle.secret != lease.secret:
+            return Declined("LeaseLost", f"lease {token} of queue {self.home.queue!r} is another's")
         if token >> TOKEN_BITS < self.home.since:
             text = f"queue {self.home.queue!r}, of which lease {token} is, was deleted"
             return Declined("LeaseLost", text)

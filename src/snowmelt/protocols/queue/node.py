@@ -71,7 +71,8 @@ class QueueNode:
     """One node's part in all queues.
 
     With `alone` there is no other process that could hold a lease given before this one began.
-    Which node leads is `on_disk` of the coordinator, or else in etcd.
+    Which node leads is `on_disk` of the coordinator, or else in etcd. `secrets`, which nobody may
+    foresee, are drawn for leases; there are none where all clients are one.
     """
 
     def __init__(
@@ -82,8 +83,9 @@ class QueueNode:
         alone: bool = False,
         limits: QueueLimits = LIMITS,
         on_disk: bool = True,
+        secrets: Random | None = None,
     ) -> None:
-        outbox = self._outbox = Outbox(me, chance, limits)
+        outbox = self._outbox = Outbox(me, chance, limits, secrets)
         self._metadata = MetadataCache(outbox)
         self._controller = Controller(outbox, on_disk=on_disk)
         self._copies = Copies(outbox)

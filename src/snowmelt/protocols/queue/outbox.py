@@ -33,6 +33,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Change, Write
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue.calls import SECRET_BYTES
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.messages import TERMS_AHEAD
 from snowmelt.protocols.queue.streams import Presence, keeper_of, stream_of
@@ -56,9 +57,16 @@ class Job(msgspec.Struct):
 class Outbox:
     """The clock, the outbox and the controller's writes of one node."""
 
-    def __init__(self, me: NodeId, chance: Random, limits: QueueLimits = LIMITS) -> None:
+    def __init__(
+        self,
+        me: NodeId,
+        chance: Random,
+        limits: QueueLimits = LIMITS,
+        secrets: Random | None = None,
+    ) -> None:
         self.me = me
         self.chance = chance
+        self._secrets = secrets
         self.limits = limits
         self.now = Instant(0)
         self.inside: deque[Any] = deque()
@@ -108,6 +116,10 @@ class Outbox:
         this one.
         """
         return self.wall - due if due < 0 else due
+
+    def secret(self) -> bytes:
+        """Drawn for a lease; none where all who ask are one (`QueueNode`)."""
+        return b"" if self._secrets is None else self._secrets.randbytes(SECRET_BYTES)
 
     def wake(self, at: Instant) -> None:
         """Asks for a tick of the node's own parts at this instant, or before."""

@@ -78,6 +78,7 @@ class _Leased(msgspec.Struct, frozen=True, array_like=True):
     ahead: bool
     length: Duration = Duration(0)
     seen: PhaseStamp = NEVER
+    secret: bytes = b""
 
 
 def changed(state: QueueState) -> tuple[Pairs, tuple[Interval, ...]]:
@@ -191,6 +192,8 @@ def _part(state: QueueState, kind: bytes) -> _Part:
 
 def _of_lease(lease: Lease) -> bytes:
     row = lease.operation, steps(lease.left), lease.ahead
+    if lease.secret:
+        return _ENCODE((*row, lease.length, lease.seen, lease.secret))
     if lease.seen != NEVER:
         return _ENCODE((*row, lease.length, lease.seen))
     return _ENCODE((*row, lease.length) if lease.length else row)
@@ -236,8 +239,8 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
             state.batches.restore(key, value)
         case b"l":
             told, token = _DECODE(value, type=_Leased), int.from_bytes(rest)
-            left = IntervalSet(stepped(told.left))
-            state.leases[token] = Lease(told.operation, left, told.ahead, told.length, told.seen)
+            left, how = IntervalSet(stepped(told.left)), (told.ahead, told.length, told.seen)
+            state.leases[token] = Lease(told.operation, left, *how, told.secret)
             state.tokens[told.operation] = token
         case b"c":
             state.takers.restore(key, value)

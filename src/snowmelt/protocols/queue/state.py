@@ -65,6 +65,8 @@ class Lease(msgspec.Struct):
     """How long it lasts, if that was asked for, or was another when it was given; else 0."""
     seen: PhaseStamp = NEVER
     """In a partition, what its phase saw (`parted/`, rule 11)."""
+    secret: bytes = b""
+    """Who settles it must say so; empty in leases of before there was one."""
 
 
 class ItemCounts(msgspec.Struct, array_like=True):
@@ -258,9 +260,11 @@ class QueueState:
         ahead: bool = False,
         seen: PhaseStamp = NEVER,
         length: Duration = Duration(0),  # noqa: B008 - it is a number
+        secret: bytes = b"",
     ) -> None:
         self.ready.remove_all(positions)
-        self.leases[token] = Lease(operation, IntervalSet(positions), ahead, length, seen)
+        left = IntervalSet(positions)
+        self.leases[token] = Lease(operation, left, ahead, length, seen, secret)
         self.tokens[operation] = token
         self.takers.note(operation)
         self.touch(token)

@@ -52,7 +52,7 @@ class Engine:
         self, bug: Bug | None, me: NodeId, chance: Random, limits: QueueLimits, *, on_disk: bool
     ) -> Node[Any]:
         """Its machine, with this bug in it if it is one of its own."""
-        return machine(bug, me, chance, limits, on_disk=on_disk)
+        return machine(bug, me, chance, limits, on_disk=on_disk, secrets=Random(me))
 
     def role(self, key: bytes, queue: str) -> Role:
         """What the record of this key is to a queue."""

@@ -207,9 +207,15 @@ class Spoiled(QueueNode):
 
 
 def machine(
-    bug: Bug | None, me: NodeId, chance: Random, limits: QueueLimits, *, on_disk: bool = True
+    bug: Bug | None,
+    me: NodeId,
+    chance: Random,
+    limits: QueueLimits,
+    *,
+    on_disk: bool = True,
+    secrets: Random | None = None,
 ) -> QueueNode:
     """The queue's machine, with this bug in it if it is one of its own."""
     if bug in QUEUE_BUGS:
         return Spoiled(bug, me, chance, limits)
-    return QueueNode(me, chance, limits=limits, on_disk=on_disk)
+    return QueueNode(me, chance, limits=limits, on_disk=on_disk, secrets=secrets)

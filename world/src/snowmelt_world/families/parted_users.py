@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from snowmelt.client.leases.token import LeaseToken, secret_of
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.interval import Interval, merged
@@ -237,10 +238,10 @@ class Getter(Actor):
         known = setting.gets[OperationId(self.name, self._heard)]
         (got,) = [one for body, one in known.answers if body is answer]
         got.heard = True
-        held = [
-            (one.part, one.leased.token, known.leases[token_of(one.part, one.leased)].places)
-            for one in answer.pieces
-        ]
+        held: list[tuple[int, int, dict[int, str]]] = []
+        for one in answer.pieces:
+            places = known.leases[token_of(one.part, one.leased)].places
+            held.append((one.part, LeaseToken.of(one.leased.token, one.leased.secret), places))
         if not held:
             self.after(self.some(IDLE), self.begin)
             return
@@ -270,7 +271,13 @@ class Getter(Actor):
             lease.asked_back = min(lease.asked_back, self.now)
         reason = "it failed" if back and chance.random() < 0.5 else ""
         settle = calls.Settle(
-            part_name(QUEUE, part), token, _intervals(done), _intervals(back), -due, reason
+            part_name(QUEUE, part),
+            int(token),
+            _intervals(done),
+            _intervals(back),
+            -due,
+            reason,
+            secret=secret_of(token),
         )
         self._say(settle, got, rest, where)
 

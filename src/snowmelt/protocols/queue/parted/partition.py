@@ -199,7 +199,10 @@ class Partition:
             found = merged([part for one in edges for part in state.ready.common(one)])
             if found:
                 token = next(self._getting.tokens)
-                state.take(operation, token, found, ahead=grant.ahead, seen=grant.seen)
+                secret = self._outbox.secret()
+                state.take(
+                    operation, token, found, ahead=grant.ahead, seen=grant.seen, secret=secret
+                )
         if token is None:
             nothing = calls.Leased(0, (), (), self._home.settings.lease)
             self._log.owe(ReplyTo(operation, nothing))

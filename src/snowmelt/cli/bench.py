@@ -25,73 +25,33 @@ class NoSource(CallerError):
     """The benchmarks, or what they need, are not on this machine."""
 
 
-@bench.command(**_PASSED_ON)
-def fifo(context: typer.Context, quick: Quick = False) -> None:
-    """Put, get and acknowledge, beside Redis, NATS, beanstalkd and RabbitMQ, all in one run.
-
-    It starts their servers itself; which packages have them, and all options: --help.
-    """
-    _run("fifo", context, quick)
-
-
-@bench.command(**_PASSED_ON)
-def pool(context: typer.Context, quick: Quick = False) -> None:
-    """From process to process, beside Redis lists, multiprocessing, Ray and Dask, all in one run.
-
-    It starts what they need itself; a peer that is not installed takes no part. All options:
-    --help.
-    """
-    _run("pool", context, quick)
+COMPARISONS: Final = {
+    "fifo": "Put, get and acknowledge, beside Redis, NATS, beanstalkd and RabbitMQ.",
+    "pool": "From process to process, beside Redis lists, multiprocessing, Ray and Dask.",
+    "baton": "From holder to holder, beside Redis locks, etcd and ZooKeeper.",
+    "priority": "Most urgent first, beside Redis, beanstalkd and RabbitMQ.",
+    "jobs": "Jobs that do nothing, beside Celery, RQ, Dramatiq, Huey, arq, Taskiq, Procrastinate.",
+    "failover": "How long nobody can put when the leader is killed, beside RabbitMQ and NATS.",
+}
+"""What is compared with what, all in one run; `--help` of each says the rest."""
 
 
-@bench.command(**_PASSED_ON)
-def baton(context: typer.Context, quick: Quick = False) -> None:
-    """From holder to holder, beside Redis locks, etcd and ZooKeeper, all in one run.
-
-    It starts their servers itself; which packages have them, and all options: --help.
-    """
-    _run("baton", context, quick)
-
-
-@bench.command(**_PASSED_ON)
-def priority(context: typer.Context, quick: Quick = False) -> None:
-    """Most urgent first, beside Redis, beanstalkd and RabbitMQ, all in one run.
-
-    It starts their servers itself; which packages have them, and all options: --help.
-    """
-    _run("priority", context, quick)
-
-
-@bench.command(**_PASSED_ON)
-def jobs(context: typer.Context, quick: Quick = False) -> None:
-    """Jobs that do nothing, beside Celery, RQ, Dramatiq, Huey, arq, Taskiq, Procrastinate.
-
-    It starts their servers itself; how to install the libraries, and all options: --help.
-    """
-    _run("jobs", context, quick)
-
-
-@bench.command(**_PASSED_ON)
-def failover(context: typer.Context, quick: Quick = False) -> None:
-    """How long nobody can put when the leader is killed, beside RabbitMQ and NATS.
-
-    It starts three nodes of each; which packages have them, and all options: --help.
-    """
-    _run("failover", context, quick)
-
-
-def _run(comparison: str, context: typer.Context, quick: bool) -> NoReturn:
-    """Runs one of the comparisons with the options that were given to it."""
+def compare(context: typer.Context, quick: Quick = False) -> NoReturn:
+    """Runs the comparison of this command's name with the options that were given to it."""
     source = _source()
     sys.path.insert(0, str(source))
     try:
         main = import_module("benchmarks.peers.main").main
-        code = main(comparison, ["--quick", *context.args] if quick else context.args)
+        code = main(context.info_name, ["--quick", *context.args] if quick else context.args)
     except ModuleNotFoundError as error:
         raise NoSource(
             f"the benchmark needs {error.name}: pip install -e '{source}[bench]'"
         ) from None
     raise typer.Exit(code)
+
+
+for name, said in COMPARISONS.items():
+    bench.command(name, help=said, **_PASSED_ON)(compare)
 
 
 def _source() -> Path:

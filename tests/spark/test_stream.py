@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from snowmelt.core.errors import GroupHeld, LeaseLost
-from snowmelt.spark import connections, naming
+from snowmelt.spark import connections
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.lag import Lag, QueryLag
 from snowmelt.spark.options import ConnectionOptions
@@ -198,7 +198,7 @@ def test_a_stream_of_a_pattern_waits_as_long_as_its_user_says(
         return connections.queues_at(place, timeout, kind)
 
     filled(queues, "patient", 1)
-    monkeypatch.setattr(naming, "queues_at", queues_at)
+    monkeypatch.setattr(connections, "queues_at", queues_at)
     reader = reader_of(queues, queuePattern="patient", timeout="77")
     start = reader.initialOffset()
     reader.prepareForTriggerAvailableNow()

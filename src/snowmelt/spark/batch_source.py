@@ -7,9 +7,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from snowmelt.spark.columns import readable
-from snowmelt.spark.connections import PlannedPart, cluster_at, known
+from snowmelt.spark.connections import PlannedPart, cluster_at, known, queue_names
 from snowmelt.spark.errors import plainly
-from snowmelt.spark.naming import queue_names
 from snowmelt.spark.options import source_options
 from snowmelt.spark.partitions import Tasks, tasks, waiting
 from snowmelt.spark.reading import rows_of

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import re
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -16,6 +17,25 @@ from snowmelt.spark.several import queues_of
 
 LOOK_SECONDS: Final = 10.0
 """How long a person waits at most, at `load` or `start`, to hear that nobody is there."""
+
+
+def queue_names(options: SourceOptions) -> tuple[str, ...]:
+    """The names, sorted; of a queue of several partitions, theirs. A pattern fits whole names.
+
+    It leaves out priority queues. A stream asks for this at each batch, so it waits for a cluster
+    that lost a node just now.
+    """
+    place, names = options.connection, options.queues
+    if options.pattern:
+        fits = re.compile(options.pattern).fullmatch
+        names = tuple(filter(fits, queues_at(place, place.timeout, FIFO)))
+    return tuple(sorted(in_parts(place, names, options.kind)))
+
+
+def check_queues(options: SourceOptions) -> None:
+    """Raises when the cluster can't be reached, or has not the queues that are named."""
+    check_there(options.connection, options.queues)
+    check_kind(options.connection, options.queues, options.kind)
 
 
 def cluster_at(place: ConnectionOptions) -> Cluster:

@@ -10,8 +10,8 @@ from snowmelt.core.errors import BadOption
 from snowmelt.spark import tables
 from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import priority_type, source_schema
+from snowmelt.spark.connections import check_queues
 from snowmelt.spark.errors import plainly
-from snowmelt.spark.naming import check_queues
 from snowmelt.spark.options import FIFO, PRIORITY, source_options
 from snowmelt.spark.reader_function import ReaderFunction
 from snowmelt.spark.settling import settling

@@ -4,6 +4,7 @@ Staged batches are safe and in no queue, so a task that is run twice leaves noth
 behind that anybody sees: the driver publishes the receipts of one run, the rest is erased.
 """
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +13,7 @@ from typing import Any, Final
 import google_crc32c
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +28,6 @@ from snowmelt.protocols.queue.calls import Receipt
 from snowmelt.spark.options import PRIORITY, SinkOptions
 from snowmelt.spark.rows import joined_rows, labels_of
 from snowmelt.spark.several import asked
-from snowmelt.spark.urgent_sink import pairs_of, urgencies_of
 
 CALL_BYTES: Final = 4 << 20
 LARGE_BYTES: Final = CALL_BYTES // 8
@@ -36,6 +37,54 @@ CONTENTS: Final = 2**64
 _MIXING: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
 _TENTHS: Final = 10.0
 """A delay is rounded up to tenths of a second: rows of one batch share few delays, then."""
+
+
+def pairs_of(rows: pa.RecordBatch) -> list[tuple[int | float, bytes]]:
+    """Each body with its priority."""
+    column = rows.column("value").cast(pa.binary())
+    if column.null_count:
+        allowed = "a body in each row; filter null values out, or give b'' for them"
+        raise BadOption("column value", None, allowed)
+    return list(zip(priorities_of(rows), column.to_pylist(), strict=True))
+
+
+def priorities_of(rows: pa.RecordBatch) -> list[int | float]:
+    """The column `priority`; 0, the first, where there is none.
+
+    >>> priorities_of(pa.record_batch({"priority": [2, 0]}))
+    [2, 0]
+    >>> priorities_of(pa.record_batch({"priority": [2, None]}))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: column priority is None; allowed: a number in each row...
+    """
+    index = rows.schema.get_field_index("priority")
+    if index < 0:
+        return [0] * len(rows)
+    column = rows.column(index)
+    fractions = pa.types.is_floating(column.type)
+    if column.null_count or (fractions and pc.any(pc.is_nan(column)).as_py()):
+        value = None if column.null_count else math.nan
+        allowed = "a number in each row; filter such rows out, or give them one"
+        raise BadOption("column priority", value, allowed)
+    found: list[int | float] = column.to_pylist()
+    return found
+
+
+def urgencies_of(rows: pa.RecordBatch) -> npt.NDArray[np.uint64]:
+    """The column `priority` as numbers that are equal where priorities are.
+
+    >>> urgencies_of(pa.record_batch({"priority": [2, -1]})).tolist() == [2, 2**64 - 1]
+    True
+    >>> urgencies_of(pa.record_batch({"priority": [0.0, -0.0, 2.5]})).tolist()[:2]
+    [0, 0]
+    """
+    column = rows.column("priority")
+    numbers: npt.NDArray[np.float64 | np.int64]
+    if pa.types.is_floating(column.type):
+        numbers = column.cast(pa.float64()).to_numpy() + 0.0  # there are two zeros
+    else:
+        numbers = column.cast(pa.int64()).to_numpy()
+    return numbers.view(np.uint64)
 
 
 class RowsToStage(msgspec.Struct, frozen=True):

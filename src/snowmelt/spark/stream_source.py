@@ -28,7 +28,13 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from snowmelt.client.cluster_async import Cluster
@@ -38,11 +44,9 @@ from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.spark.batch_size import BatchSize
 from snowmelt.spark.columns import check_priority, readable, source_schema
-from snowmelt.spark.connections import PlannedPart, cluster_at, known
+from snowmelt.spark.connections import PlannedPart, check_queues, cluster_at, known, queue_names
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.lag import report
-from snowmelt.spark.limiting import at_most, usual
-from snowmelt.spark.naming import check_queues, queue_names
 from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.older import check_newest
 from snowmelt.spark.options import PRIORITY, SourceOptions, source_options
@@ -54,6 +58,23 @@ from snowmelt.spark.several import Ask, asked, identity_at, queue_of, shared_out
 
 _NOWHERE: Final = (0,)
 T = TypeVar("T")
+
+
+def usual(options: SourceOptions) -> ReadLimit:
+    if options.rows_max:
+        return ReadMaxRows(options.rows_max)
+    if options.bytes_max:
+        return ReadMaxBytes(options.bytes_max)
+    return ReadAllAvailable()
+
+
+def at_most(limit: ReadLimit, options: SourceOptions) -> tuple[int, int]:
+    """Rows and bytes in all."""
+    if isinstance(limit, ReadAllAvailable):
+        return EVERYTHING, EVERYTHING
+    rows = limit.max_rows if isinstance(limit, ReadMaxRows) else options.rows_max
+    size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else options.bytes_max
+    return rows or EVERYTHING, size or EVERYTHING
 
 
 class GroupReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

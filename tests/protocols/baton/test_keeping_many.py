@@ -19,7 +19,7 @@ from snowmelt.protocols.baton.calls import (
     RenewMany,
     SaveValue,
 )
-from snowmelt.protocols.baton.involved import STALE_MAX
+from snowmelt.protocols.baton.names import STALE_MAX
 from snowmelt.protocols.calling import Declined, Elsewhere, Gone
 
 

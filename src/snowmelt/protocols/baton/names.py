@@ -1,29 +1,33 @@
 """The batons of one node by name: those in use, and a line for each that nobody uses (rule 15)."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Send
+from snowmelt.core.node import Reply, Send
 from snowmelt.core.users import Patterns, fits
 from snowmelt.protocols.arrow import OrderPlace
 from snowmelt.protocols.baton.arrows import Arrows
-from snowmelt.protocols.baton.baton import LocalBaton
-from snowmelt.protocols.baton.calls import BatonStatus
+from snowmelt.protocols.baton.baton import LocalBaton, concerns
+from snowmelt.protocols.baton.calls import KEEPS_AT_ONCE, BatonStatus, RenewedMany, RenewMany
 from snowmelt.protocols.baton.context import NodeContext
+from snowmelt.protocols.baton.ended_holds import UNKNOWN
 from snowmelt.protocols.baton.messages import BatonState, CensusReply, CensusRound, Fold, Quiet
 from snowmelt.protocols.baton.relay import Effects, Relay
 from snowmelt.protocols.baton.retired_names import NameRecord, RetiredNames
 from snowmelt.protocols.baton.token import Token
+from snowmelt.protocols.calling import Declined, Elsewhere
 
 DROWSY_AT_ONCE: Final = 50
 """So many names are looked at on one beat, or the root would hear of all of them at a time."""
+STALE_MAX: Final = 64
+"""So many names more than twice those that concern it are kept of one client."""
 
 
 class Names:
@@ -150,3 +154,62 @@ def _in_use(baton: LocalBaton) -> bool:
 
 def _token(line: NameRecord, place: OrderPlace) -> Token:
     return Token(line.fence, line.made, place, line.value, line.version)
+
+
+class Involved:
+    """The names that each client has asked for since it came; those it is done with fall out."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._of: dict[NodeId, dict[str, None]] = {}
+        self._most: dict[NodeId, int] = {}
+        """Above so many it is looked which of them still concern the client."""
+
+    def add(self, client: NodeId, names: Iterable[str]) -> None:
+        """It asks for these, or keeps them. O(names), on average."""
+        own = self._of.setdefault(client, {})
+        own.update(dict.fromkeys(names))
+        if len(own) > self._most.get(client, STALE_MAX):
+            self._of[client] = own = {one.name: None for one in self._concerned(client)}
+            self._most[client] = 2 * len(own) + STALE_MAX
+
+    def count(self, client: NodeId) -> int:
+        """How many names it has asked for, as far as they are remembered."""
+        return len(self._of.get(client, ()))
+
+    def take(self, client: NodeId) -> list[LocalBaton]:
+        """All its connections have ended: what that concerns. O(its names)."""
+        concerned = self._concerned(client)
+        self._of.pop(client, None)
+        self._most.pop(client, None)
+        return concerned
+
+    def _concerned(self, client: NodeId) -> list[LocalBaton]:
+        batons = map(self._names.get, self._of.get(client, ()))
+        return [one for one in batons if one is not None and concerns(one, client)]
+
+
+def keep_many(
+    operation: OperationId, call: RenewMany, here: NodeContext, names: Names, now: Instant
+) -> tuple[Reply[Any], list[str]]:
+    """Renews those that are held here still, each as if it were alone; the answer, and which."""
+    where, holdings = call.where, call.holdings
+    if len(holdings) > KEEPS_AT_ONCE:
+        text = f"{len(holdings)} holds are too many for one call; at most {KEEPS_AT_ONCE}"
+        return Reply(operation, Declined("TooLarge", text)), []
+    if where.node != here.me:
+        if here.life_of(where.node) == where.life:
+            return Reply(operation, Elsewhere(where.node, where.address)), []
+        text = f"node {where.node}, where these were held, is gone"
+        return Reply(operation, Declined("BatonLost", text)), []
+    lost: list[tuple[int, str]] = []
+    kept: list[str] = []
+    for at, holding in enumerate(holdings):
+        baton = names.get(holding.name)
+        if baton is None:
+            lost.append((at, UNKNOWN.format(here.me)))
+        elif not baton.keep(operation, holding, now):
+            lost.append((at, baton.endings.why(holding.ticket)))
+        else:
+            kept.append(holding.name)
+    return Reply(operation, RenewedMany(here.settings.lease, tuple(lost))), kept

@@ -33,9 +33,7 @@ from snowmelt.protocols.baton.arrows import AT_ONCE, Arrows, Went
 from snowmelt.protocols.baton.baton import LocalBaton, behind, knows, refused
 from snowmelt.protocols.baton.context import NEVER, NodeContext
 from snowmelt.protocols.baton.ended_holds import EndReason
-from snowmelt.protocols.baton.involved import Involved
-from snowmelt.protocols.baton.keeping import keep_many
-from snowmelt.protocols.baton.names import Names
+from snowmelt.protocols.baton.names import Involved, Names, keep_many
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.settings import TOPICS, BatonSettings, baton_name, baton_value

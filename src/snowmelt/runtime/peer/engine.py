@@ -16,12 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.batch import Buffer
-from snowmelt.core.errors import CallerError, Closed, OutcomeUnknown
+from snowmelt.core.errors import CallerError, Closed, OutcomeUnknown, StoreVersion
 from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.names import Address
-from snowmelt.core.node import Announced, Node, Requested
+from snowmelt.core.node import Announce, Announced, Halt, Node, Reply, Requested
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.pool.calls import CLOSED, ListensAt, PoolPut
+from snowmelt.protocols.pool.calls import CLOSED, Acquaintances, Ahead, ListensAt, Need, PoolPut
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import real_now, seconds_until, steady_now
 from snowmelt.runtime.forks import watch
@@ -30,11 +30,11 @@ from snowmelt.runtime.peer.alarm import Alarm
 from snowmelt.runtime.peer.asking import Calls, PendingCall, Words
 from snowmelt.runtime.peer.config import PeerConfig
 from snowmelt.runtime.peer.dialling import DialIdentity
-from snowmelt.runtime.peer.effects import PoolEffects
 from snowmelt.runtime.peer.engine_thread import CLOSING, EngineThread
 from snowmelt.runtime.peer.limits import LARGE
 from snowmelt.runtime.peer.links import Links, LinkStatistics, forsake
 from snowmelt.runtime.peer.protection import Protection
+from snowmelt.runtime.running import EndWatcher
 from snowmelt.runtime.steps import Steps
 from snowmelt.store import Store
 from snowmelt.wire.greeting import as_error
@@ -57,6 +57,42 @@ WITHIN: Final = (
     "this thread runs the pool, and a finalizer that comes in its way can't call it: have it leave "
     "a word for another thread"
 )
+
+
+class PoolEffects(EndWatcher):
+    def __init__(
+        self,
+        links: Links,
+        calls: Calls,
+        places: FreeSlots,
+        failed: Callable[[str, str], None],
+    ) -> None:
+        self._links = links
+        self._calls = calls
+        self._places = places
+        self._failed = failed
+        """It must not go on: a name from `core.errors`, and a sentence."""
+
+    def announced(self, effect: Announce) -> None:
+        match effect.fact:
+            case Ahead():
+                self._places.told(effect.fact)
+            case Acquaintances():
+                self._links.acquaint(effect.fact)
+            case Need():
+                self._links.needed(effect.fact)
+
+    def replied(self, effect: Reply[Any]) -> None:
+        self._calls.answered(effect.operation, effect.message)
+
+    def halted(self, effect: Halt) -> None:
+        self._failed(effect.error, effect.reason)
+
+    def crashed(self, error: BaseException) -> None:
+        if isinstance(error, StoreVersion):
+            self._failed("StoreVersion", str(error))  # it stopped before it touched anything
+            return
+        self._failed("MachineCrashed", f"this pool's machine raised {error!r}; open it anew")
 
 
 class EngineStatistics(msgspec.Struct, frozen=True):

@@ -161,13 +161,8 @@ def sight_object(sight: MemberAnswer) -> dict[str, object]:
     status = sight.status
     if status is None:
         return {"node": sight.member.id, "state": None}
-    return {
-        "node": status.node,
-        "state": status.state,
-        "fence": status.fence,
-        "waiting": status.waiting,
-        "points_at": status.points_at,
-    }
+    names = ("node", "state", "fence", "waiting", "points_at")
+    return {name: getattr(status, name) for name in names}
 
 
 def sights_table(seen: list[MemberAnswer]) -> Table:

@@ -16,17 +16,7 @@ from rich.live import Live
 from snowmelt.cli.local import LocalCluster, end_on_sigterm, free_port, listens
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator
-from snowmelt.cli.options import (
-    CLUSTER,
-    DEFAULT_URL,
-    JSON,
-    TIMEOUT,
-    TOKEN,
-    URL,
-    USER,
-    ClusterOptions,
-    check_timeout,
-)
+from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions
 from snowmelt.cli.page import PAGE_PORT
 from snowmelt.cli.show import (
     as_builtins,
@@ -103,17 +93,14 @@ def _watch(cluster: LocalCluster, console: Console) -> None:
 
 
 def status(
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    user: Annotated[str, USER] = "",
     as_json: Annotated[bool, JSON] = False,
     counts: Annotated[bool, typer.Option(help="Also the counters of the process itself.")] = False,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Show how a node sees the cluster. Ends with 4 when that node is not current."""
-    with ClusterOptions(url, token_file, timeout, user).open() as cluster:
-        told = cluster.status(timeout=timeout)
-        process = _process_of(cluster, timeout, needed=counts)
+    with at.open() as cluster:
+        told = cluster.status(timeout=at.timeout)
+        process = _process_of(cluster, at.timeout, needed=counts)
     if as_json:
         object_ = as_builtins(told)
         if process is not None:
@@ -165,25 +152,21 @@ def reload(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER)
 
 
 def ping(
-    url: Annotated[str, URL] = DEFAULT_URL,
-    token_file: Annotated[Path | None, TOKEN] = None,
-    user: Annotated[str, USER] = "",
     count: Annotated[int, typer.Option(help="How often.")] = 10,
     size: Annotated[int, typer.Option(help="How many bytes.")] = 64,
     as_json: Annotated[bool, JSON] = False,
-    timeout: Annotated[float, TIMEOUT] = 10.0,
+    at: ClusterOptions = CLUSTER,
 ) -> None:
     """Send bytes to a node and back, and time it."""
-    check_timeout(timeout)
     if count < 1:
         raise BadOption("--count", count, "1 or more")
     if not 0 <= size <= 64 << 20:
         raise BadOption("--size", size, "0 to 67108864 bytes")
     took: list[float] = []
-    with ClusterOptions(url, token_file, timeout, user).open() as cluster:
+    with at.open() as cluster:
         for _ in range(count):
             begin = time.perf_counter()
-            cluster.ping(bytes(size), timeout=timeout)
+            cluster.ping(bytes(size), timeout=at.timeout)
             took.append((time.perf_counter() - begin) * 1e3)
     told = {
         "count": count,

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter, time
 from typing import Annotated, Final
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -74,7 +75,7 @@ def doctor(
         findings = list(_machine(data, id, address, credentials, files, connections))
         findings += _cluster(cluster) if url else ()
     if as_json:
-        print(json.dumps([_as_object(one) for one in findings]))
+        print(json.dumps(msgspec.to_builtins(findings)))
     else:
         _show(findings)
     if any(one.verdict is Health.BAD for one in findings):
@@ -149,15 +150,6 @@ def _member(options: ClusterOptions, name: str, address: Address, epoch: int) ->
         text = f"this is {__version__}: upgrade node by node until all are the same"
         return CheckResult(about, Health.WARNING, said, text)
     return CheckResult(about, Health.WELL, said)
-
-
-def _as_object(one: CheckResult) -> dict[str, str]:
-    return {
-        "about": one.about,
-        "verdict": one.verdict.value,
-        "said": one.said,
-        "way_out": one.way_out,
-    }
 
 
 def _show(findings: list[CheckResult]) -> None:

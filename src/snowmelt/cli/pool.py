@@ -6,6 +6,7 @@ How objects go in and out is in `pool_moving.py`, and a trial with one command i
 import json
 from typing import Annotated
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -57,14 +58,7 @@ def pool_object(status: PoolStatus) -> dict[str, object]:
     return {
         "pool": status.name,
         "producers": [
-            {
-                "id": one.id,
-                "name": one.name,
-                "address": str(one.address),
-                "rate": one.rate,
-                "stock": stock,
-                "leaving": one.leaving,
-            }
+            msgspec.structs.asdict(one) | {"address": str(one.address), "stock": stock}
             for one, stock in zip(status.producers, status.stocks, strict=True)
         ],
         "consumers": list(status.consumers),

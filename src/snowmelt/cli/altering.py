@@ -5,9 +5,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from snowmelt.cli.options import HERE, PlaceOptions
+from snowmelt.cli.options import HERE, PlaceOptions, QueueName
 from snowmelt.cli.priority_flags import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
-from snowmelt.cli.queue import QUEUE
 from snowmelt.client.queue.rows import settings_object
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.queue.settings import FOR_EVER
@@ -63,7 +62,7 @@ NOTHING = SettingsOptions()
 
 
 def create(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     said: SettingsOptions = NOTHING,
     priorities: Annotated[str | None, PRIORITIES] = None,
     largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
@@ -84,7 +83,7 @@ def create(
 
 
 def alter(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     said: SettingsOptions = NOTHING,
     priorities: Annotated[str | None, ORDER] = None,
     largest_first: Annotated[bool | None, ORDER] = None,
@@ -106,14 +105,14 @@ def alter(
     )
 
 
-def pause(queue: Annotated[str, QUEUE], at: PlaceOptions = HERE) -> None:
+def pause(queue: QueueName, at: PlaceOptions = HERE) -> None:
     """Stop the handing out of items. Puts are taken; what is leased stays with its holder."""
     with at.open() as cluster:
         cluster.queue(queue, timeout=at.timeout).pause(timeout=at.timeout)
     print(f"{queue} is paused; snowmelt resume {queue} lets it go on")
 
 
-def resume(queue: Annotated[str, QUEUE], at: PlaceOptions = HERE) -> None:
+def resume(queue: QueueName, at: PlaceOptions = HERE) -> None:
     """Let the handing out of items go on."""
     with at.open() as cluster:
         cluster.queue(queue, timeout=at.timeout).resume(timeout=at.timeout)

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from snowmelt.cli.options import HERE, JSON, PlaceOptions
+from snowmelt.cli.options import HERE, AsJson, PlaceOptions
 from snowmelt.client.backup.face import Backup
 from snowmelt.core.errors import BadOption
 
@@ -25,7 +25,7 @@ def backup(
     queues: Annotated[
         list[str] | None, typer.Argument(help="Which queues; all, if none is named.")
     ] = None,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Copy queues into files, while they go on. Each is as it was at one moment."""
@@ -61,7 +61,7 @@ def restore(
     replicas: Annotated[
         int | None, typer.Option(help="How many copies there are to be; if not as there were.")
     ] = None,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Make queues of a backup. One that is there already is left as it is, and refused."""

@@ -17,10 +17,10 @@ from snowmelt.cli.commands import Commands
 from snowmelt.cli.options import (
     CLUSTER,
     DEFAULT_URL,
-    JSON,
     TOKEN,
     URL,
     USER,
+    AsJson,
     ClusterOptions,
     check_timeout,
 )
@@ -117,11 +117,7 @@ def _read_value(file: Path, held: Held) -> None:
 
 
 @baton.command()
-def show(
-    name: Annotated[str, NAME],
-    as_json: Annotated[bool, JSON] = False,
-    at: ClusterOptions = CLUSTER,
-) -> None:
+def show(name: Annotated[str, NAME], as_json: AsJson = False, at: ClusterOptions = CLUSTER) -> None:
     """Show how each node sees a baton: holder, waiters, and the end of the line."""
     seen = _told(at, sights(name, at.timeout))
     if as_json:
@@ -131,7 +127,7 @@ def show(
 
 
 @baton.command(name="list")
-def list_(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER) -> None:
+def list_(as_json: AsJson = False, at: ClusterOptions = CLUSTER) -> None:
     """List the batons that some node knows of."""
     names = _told(at, list_batons(at.timeout))
     if as_json:

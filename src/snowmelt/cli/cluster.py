@@ -16,7 +16,7 @@ from rich.live import Live
 from snowmelt.cli.local import LocalCluster, end_on_sigterm, free_port, listens
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator
-from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions
+from snowmelt.cli.options import CLUSTER, AsJson, ClusterOptions
 from snowmelt.cli.page import PAGE_PORT
 from snowmelt.cli.show import (
     as_builtins,
@@ -93,7 +93,7 @@ def _watch(cluster: LocalCluster, console: Console) -> None:
 
 
 def status(
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     counts: Annotated[bool, typer.Option(help="Also the counters of the process itself.")] = False,
     at: ClusterOptions = CLUSTER,
 ) -> None:
@@ -129,7 +129,7 @@ def _process_of(cluster: Cluster, timeout: float, *, needed: bool) -> NodeStatis
         return None
 
 
-def reload(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER) -> None:
+def reload(as_json: AsJson = False, at: ClusterOptions = CLUSTER) -> None:
     """Have each node of the URL read its users and certificates again.
 
     A node that can't read them goes on with those it has, and this ends with 2. Connections of
@@ -154,7 +154,7 @@ def reload(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER)
 def ping(
     count: Annotated[int, typer.Option(help="How often.")] = 10,
     size: Annotated[int, typer.Option(help="How many bytes.")] = 64,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: ClusterOptions = CLUSTER,
 ) -> None:
     """Send bytes to a node and back, and time it."""

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from snowmelt import __version__
 from snowmelt.cli.node import LISTEN, NO_TLS, USERS, read_limits, read_token
-from snowmelt.cli.options import JSON, TIMEOUT, TOKEN, ClusterOptions
+from snowmelt.cli.options import TIMEOUT, TOKEN, AsJson, ClusterOptions
 from snowmelt.cli.tables import listing
 from snowmelt.client.connection.url import moved
 from snowmelt.core.errors import BadOption, SnowmeltError
@@ -45,7 +45,7 @@ def doctor(
     tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
     no_tls: Annotated[bool, NO_TLS] = False,
     limit: Annotated[list[str] | None, typer.Option(help="NAME=VALUE; as of a node.")] = None,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     timeout: Annotated[float, TIMEOUT] = 5.0,
 ) -> None:
     """Look for what is wrong with this machine, or a cluster.

@@ -12,8 +12,7 @@ from typing import Annotated, Protocol, TypeVar
 import typer
 from rich.console import Console
 
-from snowmelt.cli.options import HERE, PlaceOptions
-from snowmelt.cli.queue import QUEUE
+from snowmelt.cli.options import HERE, PlaceOptions, QueueName
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.items import Items
 from snowmelt.client.priority.face import PriorityQueue
@@ -38,7 +37,7 @@ Held = TypeVar("Held", bound=GotItems)
 
 
 def get(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 1,
     every: Annotated[bool, typer.Option("--all", help="All there are; -n is ignored.")] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the next item.")] = 0.0,

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from snowmelt.cli.commands import Commands
-from snowmelt.cli.options import HERE, JSON, PlaceOptions
-from snowmelt.cli.queue import QUEUE, confirm
+from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
+from snowmelt.cli.queue import confirm
 from snowmelt.cli.tables import listing
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import BadOption
@@ -22,11 +22,7 @@ groups = Commands(help="Groups of a queue: streams and pipelines.", no_args_is_h
 
 
 @groups.command(name="list")
-def list_(
-    queue: Annotated[str, QUEUE],
-    as_json: Annotated[bool, JSON] = False,
-    at: PlaceOptions = HERE,
-) -> None:
+def list_(queue: QueueName, as_json: AsJson = False, at: PlaceOptions = HERE) -> None:
     """List a queue's groups: what each holds, and when it was last heard of."""
     with at.open() as cluster:
         found = cluster.fifo(queue).groups(timeout=at.timeout)
@@ -40,7 +36,7 @@ def list_(
 
 @groups.command()
 def release(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     group: Annotated[str, typer.Argument(help="The group's name.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     at: PlaceOptions = HERE,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from snowmelt.cli.options import HERE, JSON, PlaceOptions
+from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
 from snowmelt.cli.queue_show import age, peek_lines, seen_object
 from snowmelt.client.queue.one_item import DROPPED, READY, ItemOverview
 from snowmelt.core.errors import BadOption
@@ -17,7 +17,7 @@ OVER = 4
 
 
 def item(
-    queue: Annotated[str, typer.Argument(help="The queue's name.")],
+    queue: QueueName,
     position: Annotated[int, typer.Argument(help="As put, peek and get show it.")],
     priority: Annotated[
         float | None, typer.Option(help="That of the item, where priorities are numbered.")
@@ -27,7 +27,7 @@ def item(
         bool, typer.Option("--bring-back", help="Make it ready: end its lease or its delay.")
     ] = False,
     move_to: Annotated[str, typer.Option(help="Another queue: put it there, drop it here.")] = "",
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Show one item, drop it, bring it back or move it.

@@ -9,7 +9,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions, check_timeout
+from snowmelt.cli.options import CLUSTER, AsJson, ClusterOptions, check_timeout
 from snowmelt.cli.queue_show import so_many
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.queue.overviews import QueueOverview
@@ -28,7 +28,7 @@ def drain(
     node: Annotated[str, NODE],
     undo: Annotated[bool, typer.Option("--undo", help="Let it keep queues again.")] = False,
     within: Annotated[float, typer.Option(help="Seconds for all of it.")] = 3600.0,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: ClusterOptions = CLUSTER,
 ) -> None:
     """Move all queues off a node that runs, and say when it is empty and may be stopped.

@@ -23,8 +23,9 @@ URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
 DATA = typer.Option(help="A folder with queues, in place of a cluster.", envvar="SNOWMELT_DATA")
 TOKEN = typer.Option(help="File with the token, or the user's secret; or SNOWMELT_TOKEN_FILE.")
 USER = typer.Option(help="Whose secret that is, where the cluster has users; or SNOWMELT_USER.")
-JSON = typer.Option("--json", help="Print one JSON object and nothing else.")
 TIMEOUT = typer.Option(help="Seconds to wait for the answer at most.")
+QueueName = Annotated[str, typer.Argument(help="The queue's name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 DEFAULT_URL: Final = "snowmelt://127.0.0.1:4410"
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
-from snowmelt.cli.options import DEFAULT_URL, JSON, TOKEN, URL, USER
+from snowmelt.cli.options import DEFAULT_URL, TOKEN, URL, USER, AsJson
 from snowmelt.cli.pipeline_show import shown_on, standing_object, summary_table
 from snowmelt.client.connection.url import with_user
 from snowmelt.core.errors import BadOption, CallerError
@@ -52,7 +52,7 @@ def run(
     conf: Annotated[
         list[str] | None, typer.Option(help="A setting of Spark, NAME=VALUE; repeat for more.")
     ] = None,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
     user: Annotated[str, USER] = "",

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snowmelt.cli.commands import Commands
-from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions
+from snowmelt.cli.options import CLUSTER, AsJson, ClusterOptions
 from snowmelt.cli.pool_moving import POOL, get, put
 from snowmelt.cli.pool_trial import try_
 from snowmelt.cli.tables import listing
@@ -24,7 +24,7 @@ pool = Commands(help="Pools: objects stay with their producers.", no_args_is_hel
 
 
 @pool.command(name="list")
-def list_(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER) -> None:
+def list_(as_json: AsJson = False, at: ClusterOptions = CLUSTER) -> None:
     """List the pools that somebody is in."""
     with at.clients() as port:
         found = run(port, pools(at.timeout))
@@ -39,7 +39,7 @@ def list_(as_json: Annotated[bool, JSON] = False, at: ClusterOptions = CLUSTER) 
 @pool.command()
 def stats(
     name: Annotated[str, POOL],
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: ClusterOptions = CLUSTER,
 ) -> None:
     """Show a pool's members: what each producer has and makes, and how many consume."""

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
-from snowmelt.cli.options import CLUSTER, JSON, ClusterOptions
+from snowmelt.cli.options import CLUSTER, AsJson, ClusterOptions
 from snowmelt.cli.pool_moving import reached
 from snowmelt.cli.pool_trial_part import PATIENCE, TrialPartResult, Work
 from snowmelt.client.connection.url import with_user
@@ -43,7 +43,7 @@ def try_(
     seconds: Annotated[float, typer.Option(help="How long they produce.")] = 10,
     buffers: Annotated[int, typer.Option(help="How many objects a producer keeps.")] = 5,
     max_hops: Annotated[int, typer.Option(help="How many producers a request probes.")] = 3,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: ClusterOptions = CLUSTER,
 ) -> None:
     """Try a pool: start producers and consumers, let them work, and measure."""

@@ -15,7 +15,7 @@ from typing import Annotated, BinaryIO
 import typer
 from rich.console import Console
 
-from snowmelt.cli.options import HERE, JSON, PlaceOptions
+from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
 from snowmelt.cli.priority_flags import (
     LARGEST_FIRST,
     PARTITIONS,
@@ -43,12 +43,11 @@ from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.queue.schedules import ScheduleOptions
 from snowmelt.core.errors import BadOption, CallerError
 
-QUEUE = typer.Argument(help="The queue's name.")
 LINES_AT_ONCE = 10_000
 
 
 def put(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     bodies: Annotated[
         list[str] | None, typer.Argument(help="The items; none, or -, reads standard input.")
     ] = None,
@@ -164,10 +163,10 @@ def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def peek(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 10,
     dead: Annotated[bool, typer.Option("--dead", help="The dead letters.")] = False,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Show the first items and take none."""
@@ -180,11 +179,7 @@ def peek(
             print(line)
 
 
-def stats(
-    queue: Annotated[str, QUEUE],
-    as_json: Annotated[bool, JSON] = False,
-    at: PlaceOptions = HERE,
-) -> None:
+def stats(queue: QueueName, as_json: AsJson = False, at: PlaceOptions = HERE) -> None:
     """Show how a queue is."""
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout)
@@ -202,7 +197,7 @@ def stats(
 
 
 def purge(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     dead: Annotated[bool, typer.Option("--dead", help="The dead letters.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     at: PlaceOptions = HERE,
@@ -217,7 +212,7 @@ def purge(
 
 
 def delete(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     if_empty: Annotated[bool, typer.Option("--if-empty", help="Only if nothing is in it.")] = False,
     lost: Annotated[
         bool,
@@ -254,7 +249,7 @@ def confirm(question: str) -> None:
 
 
 def redrive(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     rate: Annotated[int, typer.Option(help="Items a second at most; 0: all at once.")] = 0,
     at: PlaceOptions = HERE,
 ) -> None:

@@ -13,8 +13,7 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from snowmelt.cli.options import HERE, JSON, PlaceOptions
-from snowmelt.cli.queue import QUEUE
+from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
 from snowmelt.cli.queue_show import age
 from snowmelt.cli.tables import listing, wide_console
 from snowmelt.client.cluster import Cluster
@@ -101,7 +100,7 @@ def queues(
     over: Annotated[
         float, typer.Option(help="Seconds over which rates are measured; 0: no rates.")
     ] = 1.0,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Show all queues in a table. How much is in each, how old, its rates, who leads it."""
@@ -123,11 +122,7 @@ def queues(
         wide_console().print(table_of(lines))
 
 
-def consumers(
-    queue: Annotated[str, QUEUE],
-    as_json: Annotated[bool, JSON] = False,
-    at: PlaceOptions = HERE,
-) -> None:
+def consumers(queue: QueueName, as_json: AsJson = False, at: PlaceOptions = HERE) -> None:
     """Show a queue's consumers: their programs, what they have in hand, and how many calls wait."""
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout).consumers(timeout=at.timeout)

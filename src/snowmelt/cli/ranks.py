@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from snowmelt.cli.options import HERE, JSON, PlaceOptions
-from snowmelt.cli.queue import QUEUE
+from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
 from snowmelt.cli.queue_show import peek_lines, seen_object
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.steps import Seen
@@ -15,9 +14,9 @@ from snowmelt.core.errors import BadOption, Empty
 
 
 def select(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     rank: Annotated[int, typer.Argument(help="1 is the next.")],
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Show the item of a rank among those that are ready. Ends with 8 when fewer are."""
@@ -28,9 +27,9 @@ def select(
 
 
 def quantile(
-    queue: Annotated[str, QUEUE],
+    queue: QueueName,
     share: Annotated[float, typer.Argument(help="0 is the first, 0.5 the median, 1 the last.")],
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Show the item behind a share of those that are ready. Ends with 8 when none is."""

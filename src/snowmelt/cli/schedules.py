@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from snowmelt.cli.options import HERE, JSON, PlaceOptions
+from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
 from snowmelt.cli.priority_flags import Prioritized, PutTarget
 from snowmelt.cli.tables import listing, wide_console
 from snowmelt.client.fifo.face import Fifo
@@ -20,7 +20,6 @@ ZONE: Final = typer.Option(help="With --every: the time zone, as Europe/Berlin; 
 SCHEDULE: Final = typer.Option(help="With --every: the schedule's name; else the queue's.")
 HOW: Final = typer.Option(help="With --every: once, or skip what was missed.")
 HEADS: Final = ("schedule", "every", "zone", "next", "last", "fired", "missed", "bytes")
-NAME: Final = typer.Argument(help="The queue's name.")
 
 
 class ScheduleFlags(msgspec.Struct, frozen=True):
@@ -68,11 +67,7 @@ class ScheduleFlags(msgspec.Struct, frozen=True):
 ONCE: Final = ScheduleFlags()
 
 
-def schedules(
-    queue: Annotated[str, NAME],
-    as_json: Annotated[bool, JSON] = False,
-    at: PlaceOptions = HERE,
-) -> None:
+def schedules(queue: QueueName, as_json: AsJson = False, at: PlaceOptions = HERE) -> None:
     """Show a queue's schedules: when each fires next, and when it did last."""
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout).schedules(timeout=at.timeout)
@@ -91,7 +86,7 @@ def schedules(
 
 
 def unschedule(
-    queue: Annotated[str, NAME],
+    queue: QueueName,
     schedule: Annotated[str, typer.Argument(help="The schedule's name.")],
     at: PlaceOptions = HERE,
 ) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from snowmelt.cli.options import JSON, TIMEOUT, TOKEN, ClusterOptions, check_timeout
+from snowmelt.cli.options import TIMEOUT, TOKEN, AsJson, ClusterOptions, check_timeout
 from snowmelt.cli.tables import listing
 from snowmelt.client.connection.steps import run
 from snowmelt.client.pool.status import describe
@@ -54,7 +54,7 @@ def advise(
     pool: Annotated[str, typer.Option(help="The name of the pool.")] = "",
     watch: Annotated[float, typer.Option(help="Seconds to watch it.")] = 10.0,
     check: Annotated[bool, typer.Option("--check", help="Simulate what is advised.")] = False,
-    as_json: Annotated[bool, JSON] = False,
+    as_json: AsJson = False,
     token_file: Annotated[Path | None, TOKEN] = None,
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:

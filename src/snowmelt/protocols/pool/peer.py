@@ -104,9 +104,9 @@ class PoolPeer:
             messages.Request: self._producer.requested,
             messages.Inquire: self._producer.inquired,
             messages.SettleLoan: self._producer.settled,
-            messages.Cancel: self._producer.cancelled,
-            messages.GiveBack: self._producer.given_back,
-            messages.Hold: self._producer.held,
+            messages.Cancel: self._producer.lender.cancelled,
+            messages.GiveBack: self._producer.lender.given_back,
+            messages.Hold: self._producer.lender.held,
         }
         """What concerns only what is given here: nothing that is shown changes by it."""
 
@@ -175,7 +175,7 @@ class PoolPeer:
         producer, consumer = self._producer, self._consumer
         match message:
             case calls.PoolPut():
-                return producer.put(operation, message, now)
+                return producer.intake.put(operation, message, now)
             case calls.PoolGet():
                 if self._departure.begun:
                     return [Reply(operation, Declined("Closed", calls.CLOSED))]
@@ -185,7 +185,7 @@ class PoolPeer:
             case calls.Ack():
                 return self._holding.ack(operation, message, consumer.next_number, now)
             case calls.AwaitRoom():
-                return producer.await_room(operation, message, now)
+                return producer.intake.await_room(operation, message, now)
             case calls.GiveUp(size):
                 gone = producer.intake.give_up(size, now)
                 return gone if producer.intake.places.count else [*gone, *self._leave_further(now)]
@@ -306,7 +306,7 @@ class PoolPeer:
         """
         match message:
             case messages.ObjectsLent():
-                return self._producer.unsent(target, message, now)
+                return self._producer.lender.unsent(target, message, now)
             case messages.Request(consumer) if consumer == self.me:
                 return self._consumer.unsent(message, now)
             case messages.Request():  # to the next of its way

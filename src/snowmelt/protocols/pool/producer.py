@@ -8,19 +8,14 @@ from random import Random
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import NodeId
 from snowmelt.core.node import Note, Send
 from snowmelt.core.record import Found, Record
 from snowmelt.protocols.pool.alarms import Alarms, Effects
-from snowmelt.protocols.pool.calls import AwaitRoom, PoolPut
 from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.messages import (
     HOPS_COUNTED,
-    Cancel,
-    GiveBack,
-    Hold,
     Inquire,
-    ObjectsLent,
     Request,
     SettleLoan,
     Stocked,
@@ -41,14 +36,7 @@ class Producer:
         self.lender = Lender(settings, chance, alarms, keep)
         self.intake = PutHandler(settings, alarms, keep, self.lender)
 
-    # --- what its own program asks ----------------------------------------------------------------
-
-    def put(self, operation: OperationId, put: PoolPut, now: Instant) -> Effects:
-        return self.intake.put(operation, put, now)
-
-    def await_room(self, operation: OperationId, ask: AwaitRoom, now: Instant) -> Effects:
-        """Nothing is to be made before there is room for it."""
-        return self.intake.await_room(operation, ask, now)
+    # --- what its own process asks ----------------------------------------------------------------
 
     def leave(self) -> Effects:
         """Takes no more puts; who waits here is to go elsewhere."""
@@ -78,21 +66,8 @@ class Producer:
         del now
         return [Send(source, Stocked(self.lender.free))]
 
-    def unsent(self, target: NodeId, found: ObjectsLent, now: Instant) -> Effects:
-        """What was given never left this process."""
-        return self.lender.unsent(target, found, now)
-
-    def cancelled(self, source: NodeId, word: Cancel, now: Instant) -> Effects:
-        return self.lender.cancelled(source, word, now)
-
     def settled(self, source: NodeId, word: SettleLoan, now: Instant) -> Effects:
         return self._with_room(self.lender.settled(source, word, now), now)
-
-    def given_back(self, source: NodeId, word: GiveBack, now: Instant) -> Effects:
-        return self.lender.given_back(source, word, now)
-
-    def held(self, source: NodeId, word: Hold, now: Instant) -> Effects:
-        return self.lender.held(source, word, now)
 
     def loan_due(self, token: int, now: Instant) -> Effects:
         return self._with_room(self.lender.due(token, now), now)

@@ -1,5 +1,7 @@
 """How one process' part in a pool is, in numbers."""
 
+import msgspec
+
 from snowmelt.core.instant import SECOND, Duration, Instant
 from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.calls import PeerStatistics, ProducerCount
@@ -58,12 +60,7 @@ def described(
         on_loan=lender.loans.count,
         in_line=len(lender.line),
         put=intake.put_count,
-        given=lender.counts.given,
-        settled=lender.counts.settled,
-        given_back=lender.counts.given_back,
-        expired=lender.counts.expired,
-        probes_met=lender.counts.probes_met,
-        probes_empty=lender.counts.probes_empty,
+        **msgspec.structs.asdict(lender.counts),
         rate=intake.rate(now),
         blocked_seconds=intake.blocked / SECOND,
         requests=wanted.requests,

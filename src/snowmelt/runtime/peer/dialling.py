@@ -22,7 +22,7 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.runtime import near
 from snowmelt.runtime.credentials import channel_of, check_certificate
 from snowmelt.runtime.peer.config import PeerConfig
-from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
+from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX
 from snowmelt.runtime.peer.protection import Protection, why
 from snowmelt.wire.connection import Connection, Ended
 from snowmelt.wire.greeting import Role, Speaker
@@ -72,22 +72,18 @@ class Outcomes:
                 outcome.stream.close()
 
 
-class DialIdentity(msgspec.Struct, frozen=True):
-    """Who dials: the name under which it is known, and what it shows."""
-
-    config: PeerConfig
-    protection: Protection
-    """The TLS of its links to other processes."""
-
-
 class Dialler:
     """Dials, a few at a time, in the order asked."""
 
     def __init__(
-        self, caller: DialIdentity, limits: PeerLimits, done: Callable[[DialledPeer | Missed], None]
+        self,
+        config: PeerConfig,
+        protection: Protection,
+        done: Callable[[DialledPeer | Missed], None],
     ) -> None:
-        self._caller = caller
-        self._limits = limits
+        self._config = config
+        self._protection = protection
+        self._limits = config.limits
         self._done = done
         self._lock = threading.Lock()
         self._wanted: deque[tuple[NodeId, Address, Role, bytes]] = deque()
@@ -131,7 +127,7 @@ class Dialler:
 
     def _reach(self, target: NodeId, address: Address, role: Role, after: bytes) -> DialledPeer:
         deadline = monotonic() + self._limits.dial_seconds
-        config = self._caller.config
+        config = self._config
         if role is Role.CLIENT and target not in config.contacts:
             config.credentials.check_dial(address)
         stream = self._stream(address, role)
@@ -139,7 +135,7 @@ class Dialler:
         try:
             set_options(stream)
             if role is Role.PEER:
-                stream, channel = self._caller.protection.wrap_dialled(stream, deadline)
+                stream, channel = self._protection.wrap_dialled(stream, deadline)
                 side = Dialling(self._as(role), target, channel=lambda: channel, after=after)
                 connection = Connection(side, FRAME_BYTES_MAX)
             else:
@@ -158,7 +154,7 @@ class Dialler:
         return reached
 
     def _stream(self, address: Address, role: Role) -> socket.socket:
-        if role is Role.PEER or not self._caller.config.credentials.encrypted:
+        if role is Role.PEER or not self._config.credentials.encrypted:
             stream = near.reach(address)
             if stream is not None:
                 return stream
@@ -166,7 +162,7 @@ class Dialler:
 
     def _as(self, role: Role) -> Speaker:
         """What it says to nodes, or to another process: to that it does not give its key."""
-        config = self._caller.config
+        config = self._config
         key = config.key if role is Role.CLIENT else b""
         return config.credentials.speaker(config.cluster, config.name, role, config.known, key)
 
@@ -179,7 +175,7 @@ class Dialler:
         )
 
     def _wrap_for_node(self, stream: socket.socket, deadline: float) -> socket.socket:
-        context = self._caller.config.credentials.client_context()
+        context = self._config.credentials.client_context()
         if context is None:
             return stream
         stream.settimeout(max(0.001, deadline - monotonic()))

@@ -29,11 +29,9 @@ from snowmelt.runtime.peer.ahead import FreeSlots
 from snowmelt.runtime.peer.alarm import Alarm
 from snowmelt.runtime.peer.asking import Calls, PendingCall, Words
 from snowmelt.runtime.peer.config import PeerConfig
-from snowmelt.runtime.peer.dialling import DialIdentity
 from snowmelt.runtime.peer.engine_thread import CLOSING, EngineThread
 from snowmelt.runtime.peer.limits import LARGE
 from snowmelt.runtime.peer.links import Links, LinkStatistics, forsake
-from snowmelt.runtime.peer.protection import Protection
 from snowmelt.runtime.running import EndWatcher
 from snowmelt.runtime.steps import Steps
 from snowmelt.store import Store
@@ -106,12 +104,11 @@ class Engine:
 
     def __init__(self, node: Node[Any], config: PeerConfig, store: Store | None = None) -> None:
         self.config = config.checked()
-        caller = DialIdentity(config, Protection(config.credentials))
         self._store = store
         self._calls = Calls(config.name)
         self._alarm = Alarm()
         self.words = Words(self._alarm.wake)
-        self._links = Links(caller, config.limits, self._alarm.ring, self.words.watch)
+        self._links = Links(self.config, self._alarm.ring, self.words.watch)
         self.places = FreeSlots(self.words)
         told = PoolEffects(self._links, self._calls, self.places, self.failed)
         self.tell = self._calls.tell

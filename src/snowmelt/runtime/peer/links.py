@@ -19,11 +19,13 @@ from snowmelt.core.users import ANYBODY, Account, Accounts, User
 from snowmelt.protocols.pool.calls import Coming, NotReceived
 from snowmelt.protocols.pool.messages import ObjectsLent
 from snowmelt.runtime.peer.carriers import Carrier, Knocking, carrier
-from snowmelt.runtime.peer.dialling import DialIdentity, Dialler, Missed, Outcomes, set_options
-from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
+from snowmelt.runtime.peer.config import PeerConfig
+from snowmelt.runtime.peer.dialling import Dialler, Missed, Outcomes, set_options
+from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX
 from snowmelt.runtime.peer.link import Buffers, Link
 from snowmelt.runtime.peer.listener import Listener
 from snowmelt.runtime.peer.poller import READ, WRITE, new_poller
+from snowmelt.runtime.peer.protection import Protection
 from snowmelt.runtime.peer.segments import Segments, Watch
 from snowmelt.runtime.peer.stores import Stores
 from snowmelt.runtime.peer.ways import Ways
@@ -54,27 +56,27 @@ class Links:
 
     def __init__(
         self,
-        caller: DialIdentity,
-        limits: PeerLimits,
+        config: PeerConfig,
         wake: Callable[[], None],
         watch_gone: Watch,
     ) -> None:
-        self.limits = limits
+        self.limits = limits = config.limits
         self.stores = Stores(limits.incoming_bytes, limits.silent)
         self.buffers = Buffers()
         self.segments = Segments(limits.shared_bytes, watch_gone)
         self.poller = new_poller()
         self.report: Callable[[Event[Any]], None] = lambda _: None
         """Whom to tell what came."""
-        self._caller = caller
-        shown = caller.config.credentials
+        self._me = config.name
+        self._protection = protection = Protection(config.credentials)
+        shown = config.credentials
         account = Account(User(shown.user, ANYBODY.permissions), (shown.token,))
         accounts = Accounts({shown.user: account})  # a pool is of one user
-        self._gate = Gate(caller.config.cluster, accounts)
+        self._gate = Gate(config.cluster, accounts)
         self._outcomes = Outcomes(wake)
         self._dropped = Counts()
-        self._dialler = Dialler(caller, limits, self._outcomes.add)
-        self._ways = Ways(caller.config.name, limits, self._dialler, self._dropped, self._tell)
+        self._dialler = Dialler(config, protection, self._outcomes.add)
+        self._ways = Ways(config.name, limits, self._dialler, self._dropped, self._tell)
         self.acquaint = self._ways.acquaint
         self.needed = self._ways.needed
         self.agrees = self._ways.agrees
@@ -121,16 +123,12 @@ class Links:
             self._listener.close()
             self._listener = None
 
-    def end(self, reason: SnowmeltError) -> None:
-        """Ends all links; the others are told why."""
+    def close(self, reason: SnowmeltError) -> None:
+        """Ends all; the others are told why, and nobody may wait for the sockets any more."""
         self.stop_listening()
         for link in list(self._links):
             link.close(reason)
         self._outcomes.end()
-
-    def close(self, reason: SnowmeltError) -> None:
-        """Ends all; nobody may wait for the sockets any more."""
-        self.end(reason)
         self.segments.close()
         self.poller.close()
 
@@ -234,7 +232,7 @@ class Links:
         self.poller.change(link.socket, link, write=link.blocked)
 
     def _accept(self, stream: socket.socket) -> None:
-        protection = self._caller.protection
+        protection = self._protection
         try:
             tls = protection.wrap_accepted(stream)
         except (OSError, ValueError, SnowmeltError) as error:  # it is gone already, most often
@@ -273,7 +271,7 @@ class Links:
         """Who has dialled says who it is, then proves it."""
         return Listening(
             self._gate,
-            self._caller.config.name,
+            self._me,
             Role.PEER,
             FRAME_BYTES_MAX,
             channel=lambda: link.carrier.channel,

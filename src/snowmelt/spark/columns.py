@@ -41,47 +41,29 @@ COLUMNS: Final = StructType(
 )
 """What a source gives when nothing else is said. All may be null to Spark, as Kafka's are."""
 
-_READABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
-    "key": (BinaryType, StringType),
-    "value": (BinaryType, StringType),
+Kinds = dict[str, tuple[type[DataType], ...]]
+"""Columns, and the types that each may have."""
+
+_BYTES: Final = (BinaryType, StringType)
+_WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
+_READABLE: Final[Kinds] = {
+    "key": _BYTES,
+    "value": _BYTES,
     "queue": (StringType,),
+    "priority": (IntegerType, LongType, DoubleType),
     "position": (LongType,),
     "timestamp": (TimestampType,),
     "failures": (IntegerType,),
     "headers": (MapType,),
 }
-_READABLE_URGENT: Final[dict[str, tuple[type[DataType], ...]]] = {
-    "value": _READABLE["value"],
-    "queue": _READABLE["queue"],
-    "priority": (IntegerType, LongType, DoubleType),
-    "position": _READABLE["position"],
-    "timestamp": _READABLE["timestamp"],
-    "failures": _READABLE["failures"],
-    "headers": _READABLE["headers"],
-}
-_WRITABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
-    "value": (BinaryType, StringType),
-    "key": (BinaryType, StringType),
+_WRITABLE: Final[Kinds] = {
+    "value": _BYTES,
+    "key": _BYTES,
+    "priority": (*_WHOLE, FloatType, DoubleType),
     "headers": (MapType,),
-    "delay": (
-        DoubleType,
-        FloatType,
-        ByteType,
-        ShortType,
-        IntegerType,
-        LongType,
-        DecimalType,
-    ),
+    "delay": (DoubleType, FloatType, *_WHOLE, DecimalType),
     "queue": (StringType,),
 }
-_URGENT: Final[dict[str, tuple[type[DataType], ...]]] = {
-    "value": _WRITABLE["value"],
-    "priority": (ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType),
-    "headers": (MapType,),
-    "delay": _WRITABLE["delay"],
-    "queue": (StringType,),
-}
-"""What a priority queue takes: it has no keys."""
 _MAYBE_NULL: Final = ("key", "timestamp", "headers")
 _ARROW: Final[dict[type[DataType], pa.DataType]] = {
     BinaryType: pa.binary(),
@@ -145,7 +127,7 @@ def readable(schema: StructType, *, urgent: bool = False) -> pa.Schema:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: schema has 'offset'; allowed: some of key, value, queue, ...
     """
-    allowed = _READABLE_URGENT if urgent else _READABLE
+    allowed = _of(_READABLE, urgent=urgent)
     if not schema.fields:
         raise _misfit("no column", f"some of {', '.join(allowed)}")
     for field in schema.fields:
@@ -169,14 +151,20 @@ def check_writable(schema: StructType, queue: str, *, urgent: bool = False) -> N
             raise _misfit("priority", allowed)
         if field.name == "key" and urgent:
             raise _misfit("key", "none in a priority queue; put it into the headers, or drop it")
-        _check(field, _URGENT if urgent else _WRITABLE)
+        _check(field, _of(_WRITABLE, urgent=urgent))
     if "value" not in schema.names:
         raise _misfit(", ".join(schema.names), "a column `value`, the body, binary or string")
     if not queue and "queue" not in schema.names:
         raise BadOption("queue", None, "the name of a queue, or a column `queue` that names one")
 
 
-def _check(field: StructField, allowed: dict[str, tuple[type[DataType], ...]]) -> None:
+def _of(columns: Kinds, *, urgent: bool) -> Kinds:
+    """Those of a fifo, or of a priority queue, which has priorities and no keys."""
+    others = "key" if urgent else "priority"
+    return {name: kinds for name, kinds in columns.items() if name != others}
+
+
+def _check(field: StructField, allowed: Kinds) -> None:
     kinds = allowed.get(field.name)
     if kinds is None:
         raise _misfit(field.name, f"some of {', '.join(allowed)}")

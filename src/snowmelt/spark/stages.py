@@ -4,7 +4,7 @@ A stage is a value; nothing of Spark is touched before it runs.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -40,6 +40,16 @@ _SPARKS_ALONE: Final = (
     "fail_on_other_content",
     "batch_seconds",
 )
+_MOST_OF_SPARK: Final = {
+    "rows_per_batch": 1_000_000_000,
+    "bytes_per_batch": 1 << 40,
+    "partitions": 10_000,
+}
+_MOST_OF_WORKER: Final = {
+    "rows_per_batch": 1_000_000,
+    "bytes_per_batch": 1 << 40,
+    "partitions": 256,
+}
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -69,12 +79,12 @@ class SparkStage:
 
     name: str
     source: str
-    transform: Transform | None
-    sink: str | None
-    parquet: str | None
-    write: Write | None
-    rows_per_batch: int
-    partitions: int | None
+    transform: Transform | None = None
+    sink: str | None = None
+    parquet: str | None = None
+    write: Write | None = None
+    rows_per_batch: int = ROWS_PER_BATCH
+    partitions: int | None = None
     fail_on_loss: bool = True
     fail_on_other_content: bool = True
     batch_seconds: float = BATCH_SECONDS
@@ -93,8 +103,8 @@ class WorkerStage:
     source: str
     worker: Worker
     sink: str | None
-    rows_per_batch: int
-    partitions: int
+    rows_per_batch: int = ITEMS_PER_BATCH
+    partitions: int = 1
     fail_on_loss: bool = True
     bytes_per_batch: int = BYTES_OF_WORKER
 
@@ -152,59 +162,33 @@ def _spark_stage(name: str, source: str, sink: str | None, how: StageOptions) ->
         raise BadOption(f"stage {name}", "without transform=, arrow= and worker=", allowed)
     if "columns" in how and "arrow" not in how:
         raise BadOption(f"columns of stage {name}", how["columns"], "none without arrow=")
-    return SparkStage(
-        name,
-        source,
-        _function(name, "transform", how.get("transform")),
-        sink,
-        how.get("parquet"),
-        _function(name, "write", how.get("write")),
-        _number(name, "rows_per_batch", how.get("rows_per_batch", ROWS_PER_BATCH), 1_000_000_000),
-        _number(name, "partitions", how["partitions"], 10_000) if "partitions" in how else None,
-        _switch(name, "fail_on_loss", how.get("fail_on_loss", True)),
-        _switch(name, "fail_on_other_content", how.get("fail_on_other_content", True)),
-        _seconds(name, how.get("batch_seconds", BATCH_SECONDS)),
-        _number(name, "bytes_per_batch", how.get("bytes_per_batch", BYTES_PER_BATCH), 1 << 40),
-        _function(name, "arrow", how.get("arrow")),
-        how.get("columns", COLUMNS),
-    )
+    return SparkStage(name, source, sink=sink, **_checked(name, how, _MOST_OF_SPARK))
 
 
 def _worker_stage(name: str, source: str, sink: str | None, how: StageOptions) -> WorkerStage:
     for option in _SPARKS_ALONE:
         if option in how:
             raise BadOption(f"stage {name}", f"with worker= and {option}=", "one of them")
-    return WorkerStage(
-        name,
-        source,
-        _function(name, "worker", how["worker"]),
-        sink,
-        _number(name, "rows_per_batch", how.get("rows_per_batch", ITEMS_PER_BATCH), 1_000_000),
-        _number(name, "partitions", how.get("partitions", 1), 256),
-        _switch(name, "fail_on_loss", how.get("fail_on_loss", True)),
-        _number(name, "bytes_per_batch", how.get("bytes_per_batch", BYTES_OF_WORKER), 1 << 40),
-    )
+    return WorkerStage(name, source, sink=sink, **_checked(name, how, _MOST_OF_WORKER))
 
 
-def _function(name: str, option: str, value: Any) -> Any:
-    if value is not None and not callable(value):
-        raise BadOption(f"{option} of stage {name}", value, "a function")
-    return value
-
-
-def _switch(name: str, option: str, value: object) -> bool:
-    if type(value) is bool:
-        return value
-    raise BadOption(f"{option} of stage {name}", value, "True or False")
-
-
-def _seconds(name: str, value: object) -> float:
-    if type(value) in {int, float} and 1 <= value <= 3600:  # type: ignore[operator]
-        return float(value)  # type: ignore[arg-type]
-    raise BadOption(f"batch_seconds of stage {name}", value, "a number of seconds, 1 to 3600")
-
-
-def _number(name: str, option: str, value: object, highest: int) -> int:
-    if type(value) is int and 1 <= value <= highest:
-        return value
-    raise BadOption(f"{option} of stage {name}", value, f"a whole number, 1 to {highest}")
+def _checked(name: str, how: StageOptions, most: Mapping[str, int]) -> dict[str, Any]:
+    """What was said, each option held against what it may be; a stage has the others itself."""
+    said: dict[str, Any] = {**how}
+    for option, value in said.items():
+        match option:
+            case "transform" | "arrow" | "write" | "worker":
+                fits, allowed = value is None or callable(value), "a function"
+            case "fail_on_loss" | "fail_on_other_content":
+                fits, allowed = type(value) is bool, "True or False"
+            case "batch_seconds":
+                fits = type(value) in {int, float} and 1 <= value <= 3600
+                allowed = "a number of seconds, 1 to 3600"
+            case "rows_per_batch" | "bytes_per_batch" | "partitions":
+                allowed = f"a whole number, 1 to {most[option]}"
+                fits = type(value) is int and 1 <= value <= most[option]
+            case _:
+                continue
+        if not fits:
+            raise BadOption(f"{option} of stage {name}", value, allowed)
+    return said

@@ -12,12 +12,10 @@ from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.embedded.face import Machine
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.leases.item_source import ItemSource
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.worker.loop import WorkerLoop
 from snowmelt.client.worker.loops import Runnable, ThreadLoops
-from snowmelt.client.worker.object_source import ObjectSource
 from snowmelt.client.worker.options import (
     REACH_SECONDS,
     WorkerOptions,
@@ -162,11 +160,7 @@ class Worker:
         return some[0] if len(some) == 1 else ThreadLoops(some)
 
     def _loop_over(self, queue: Source, threads: int, idle: float | None) -> WorkerLoop:
-        intake: ItemSource | ObjectSource
-        if isinstance(queue, Pool):
-            intake = ObjectSource(queue)
-        else:
-            intake = queue.intake(self._settings.prefetch)
+        intake = queue if isinstance(queue, Pool) else queue.intake(self._settings.prefetch)
         settings = msgspec.structs.replace(self._settings, at_once=threads)
         tracing = None if isinstance(queue, Pool) else queue.tracing
         return WorkerLoop(queue.name, intake, self._handler, settings, idle, tracing)

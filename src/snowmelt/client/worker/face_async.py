@@ -11,12 +11,10 @@ import msgspec
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.fifo.face_async import Fifo
-from snowmelt.client.leases.item_source_async import ItemSource
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.priority.face_async import PriorityQueue
 from snowmelt.client.worker.loop_async import WorkerLoop
 from snowmelt.client.worker.loops import TaskLoops
-from snowmelt.client.worker.object_source_async import ObjectSource
 from snowmelt.client.worker.options import (
     AsyncWorkerOptions,
     checked_handler,
@@ -124,11 +122,7 @@ class Worker:
         return self._running
 
     def _loop_over(self, queue: Source, tasks: int, idle: float | None) -> WorkerLoop:
-        intake: ItemSource | ObjectSource
-        if isinstance(queue, Pool):
-            intake = ObjectSource(queue)
-        else:
-            intake = queue.intake(self._settings.prefetch)
+        intake = queue if isinstance(queue, Pool) else queue.intake(self._settings.prefetch)
         settings = msgspec.structs.replace(self._settings, at_once=tasks)
         tracing = None if isinstance(queue, Pool) else queue.tracing
         return WorkerLoop(queue.name, intake, self._handler, settings, idle, tracing)

@@ -14,13 +14,13 @@ from typing import Any, Final
 from snowmelt.client.leases.item_source import ItemSource
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import PASSING, LoopDeadline
+from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.objects import Object
 from snowmelt.client.tracing import Tracing
 from snowmelt.client.worker.limits import Limit
-from snowmelt.client.worker.object_source import ObjectSource
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, WorkerSettings, check_worked
 from snowmelt.client.worker.retrying import FailureOutcome, last_line
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import Empty, SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.logs import tell
@@ -39,7 +39,7 @@ class WorkerLoop:
     def __init__(
         self,
         name: str,
-        intake: ItemSource | ObjectSource,
+        intake: ItemSource | Pool,
         handler: Callable[[Any], object],
         settings: WorkerSettings,
         idle: float | None,
@@ -170,7 +170,7 @@ class WorkerLoop:
     def _next(self) -> Item | Object | None:
         most = POLL_SECONDS if self._idle is None else min(POLL_SECONDS, self._idle)
         try:
-            held = self._intake.next(most)
+            held = self._taken(most)
         except PASSING as error:
             self._over.wait(self._pursuit.failed(error))
             if not self._pursuit.reached:  # it is not idle yet
@@ -178,6 +178,13 @@ class WorkerLoop:
             return None
         self._pursuit.answered()
         return held
+
+    def _taken(self, timeout: float) -> Item | Object | None:
+        if isinstance(self._intake, ItemSource):
+            return self._intake.next(timeout)
+        with suppress(Empty):  # nothing is asked for ahead (rule 9)
+            return self._intake.get(timeout=timeout)
+        return None
 
     def _attend(self, held: Item | Object) -> None:
         if self._ends:  # it came too late
@@ -243,7 +250,8 @@ class WorkerLoop:
         return self._stopped or self._over.is_set()
 
     def _idle_for_long(self) -> bool:
-        if self._idle is None or self._hands or not self._intake.empty:
+        waits = isinstance(self._intake, ItemSource) and not self._intake.empty
+        if self._idle is None or self._hands or waits:
             return False
         return seconds_until(later(self._since, seconds(self._idle))) <= 0
 

@@ -11,13 +11,13 @@ from snowmelt.client.connection.until_set import until_set
 from snowmelt.client.leases.item_source_async import ItemSource
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, LoopDeadline
+from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object
 from snowmelt.client.tracing import Tracing
 from snowmelt.client.worker.limits import over_text
 from snowmelt.client.worker.loop import POLL_SECONDS, RunLog, tell_failed, tell_untold
-from snowmelt.client.worker.object_source_async import ObjectSource
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, WorkerSettings
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import Empty, SnowmeltError
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.logs import tell
@@ -29,7 +29,7 @@ class WorkerLoop:
     def __init__(
         self,
         name: str,
-        intake: ItemSource | ObjectSource,
+        intake: ItemSource | Pool,
         handler: Callable[[Any], Any],
         settings: WorkerSettings,
         idle: float | None,
@@ -151,7 +151,7 @@ class WorkerLoop:
     async def _next(self) -> Item | Object | None:
         most = POLL_SECONDS if self._idle is None else min(POLL_SECONDS, self._idle)
         try:
-            held = await self._intake.next(most)
+            held = await self._taken(most)
         except PASSING as error:
             await until_set(self._over, self._pursuit.failed(error))
             if not self._pursuit.reached:  # it is not idle yet
@@ -159,6 +159,13 @@ class WorkerLoop:
             return None
         self._pursuit.answered()
         return held
+
+    async def _taken(self, timeout: float) -> Item | Object | None:
+        if isinstance(self._intake, ItemSource):
+            return await self._intake.next(timeout)
+        with suppress(Empty):  # nothing is asked for ahead (rule 9)
+            return await self._intake.get(timeout=timeout)
+        return None
 
     async def _attend(self, held: Item | Object) -> None:
         if self._over.is_set():  # it came too late

@@ -15,7 +15,7 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.worker.loop import WorkerLoop
-from snowmelt.client.worker.loops import Runnable, ThreadLoops
+from snowmelt.client.worker.loops import LocalLoops, ThreadLoops
 from snowmelt.client.worker.options import (
     REACH_SECONDS,
     WorkerOptions,
@@ -31,6 +31,7 @@ from snowmelt.runtime.logs import tell
 
 Source = Fifo | PriorityQueue | Pool
 Sources: TypeAlias = Source | Sequence[Source] | Mapping[Any, int]
+Runnable: TypeAlias = LocalLoops | WorkerProcesses
 
 
 class Worker:
@@ -155,7 +156,7 @@ class Worker:
             with suppress(NoSuchQueue):
                 one.stats(timeout=REACH_SECONDS)
 
-    def _loops(self, idle: float | None) -> WorkerLoop | ThreadLoops:
+    def _loops(self, idle: float | None) -> LocalLoops:
         some = [self._loop_over(*one, idle) for one in zip(self._queues, self._shares, strict=True)]
         return some[0] if len(some) == 1 else ThreadLoops(some)
 

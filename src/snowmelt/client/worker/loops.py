@@ -9,34 +9,12 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from snowmelt.client.worker.loop import WorkerLoop
 from snowmelt.client.worker.loop_async import WorkerLoop as AsyncWorkerLoop
 
-
-class Stoppable(Protocol):
-    """What takes items until it ends by itself, or is stopped."""
-
-    def stop(self, *, hard: bool = False) -> None:
-        """It is to end, warmly or at once; from anywhere."""
-
-
-class Runnable(Stoppable, Protocol):
-    """A run in this process or in others."""
-
-    def work(self) -> None:
-        """Works until it ends by itself or is stopped."""
-
-
-class LocalRunnable(Runnable, Protocol):
-    """A run in this process."""
-
-    def wait_for_cluster(self) -> None:
-        """The cluster was there: should it be away, it is waited for."""
-
-
-L = TypeVar("L", bound=Stoppable)
+L = TypeVar("L", bound=WorkerLoop | AsyncWorkerLoop)
 
 
 class Loops(Generic[L]):
@@ -75,6 +53,10 @@ class ThreadLoops(Loops[WorkerLoop]):
             self.stop()
         if failure is not None:
             raise failure
+
+
+LocalLoops: TypeAlias = WorkerLoop | ThreadLoops
+"""A run in this process."""
 
 
 def _run(one: WorkerLoop, ended: SimpleQueue[BaseException | None]) -> None:

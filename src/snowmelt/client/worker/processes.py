@@ -19,7 +19,7 @@ from multiprocessing import connection, get_context
 from multiprocessing.context import ForkProcess
 from typing import Final
 
-from snowmelt.client.worker.loops import LocalRunnable
+from snowmelt.client.worker.loops import LocalLoops
 from snowmelt.client.worker.options import LAST_SECONDS, WorkerSettings
 from snowmelt.client.worker.signals import Stopping
 from snowmelt.core.errors import MachineError
@@ -37,7 +37,7 @@ _APART: Final = milliseconds(500)
 class WorkerProcesses:
     """The processes of a worker, as their parent sees them."""
 
-    def __init__(self, make_loop: Callable[[], LocalRunnable], settings: WorkerSettings) -> None:
+    def __init__(self, make_loop: Callable[[], LocalLoops], settings: WorkerSettings) -> None:
         self._make_loop = make_loop
         self._settings = settings
         self._fork = get_context("fork")

@@ -475,11 +475,6 @@ def time_of_put(timeout: float) -> Wait:
     return Wait(timeout, longest=PUT_LONGEST)
 
 
-def list_queues(timeout: float) -> Steps[list[str]]:
-    """The names of all queues with a leader."""
-    return list((yield from queue_names(timeout)).names)
-
-
 def queue_names(timeout: float) -> Steps[QueueNames]:
     """The same, and which of them have several priorities."""
     told: QueueNames = yield from ask_anybody(ListQueues(), Wait(timeout))

@@ -1,12 +1,10 @@
 """What nobody waits for any more: a get leaves its queue, and what it brings goes back at once.
 
 The steps of a get that is cancelled go on, for as long as its node takes to hear that it leaves.
-Then it is answered with nothing, or what came meanwhile goes back. So it is with all that would be
-half done for as long as a lease lasts, if it were cancelled.
+Then it is answered with nothing, or what came meanwhile goes back.
 """
 
 import asyncio
-from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -80,18 +78,3 @@ async def _return(
             await run_async(port, steps.give_back(delivered, None, 0.0, ""))
     except SnowmeltError:
         pass  # the lease will end by itself
-
-
-async def to_the_end(port: KeepingPort, steps: Steps[T]) -> T:
-    """Takes steps; when their caller is cancelled meanwhile, they go on to their end."""
-    task = asyncio.ensure_future(run_async(port, steps))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        port.keep(_ended(task))
-        raise
-
-
-async def _ended(task: asyncio.Future[T]) -> None:
-    with suppress(SnowmeltError):  # its caller has gone
-        await task

@@ -50,8 +50,6 @@ from snowmelt.protocols.queue.takers import Takers
 STATUS: Final = b"s"
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
-_ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODE: Final = msgspec.msgpack.decode
 
 
 class Lease(msgspec.Struct):

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.connection.url import pinned
@@ -38,32 +38,14 @@ if TYPE_CHECKING:
     from snowmelt.spark.pipeline import Pipeline, RunOptions
 
 from dataclasses import replace
-from typing import Protocol
 
 from snowmelt.spark.standing import ItemRate
 
 TICK: Final = 0.5
 
 
-class StageRun(Protocol):
-    """One stage at work in this process."""
-
-    made: int | None
-    """How many items came of what it took; None where that is not counted."""
-    lost: int
-    """How many items could not be read from any copy."""
-
-    def start(self) -> None:
-        """Starts it, and does not wait for it."""
-
-    def check(self) -> None:
-        """Raises what went wrong, if anything did."""
-
-    def ask_to_stop(self) -> None:
-        """Tells it to stop, and does not wait for it."""
-
-    def stop(self) -> None:
-        """Stops it, and waits until it has."""
+StageRun: TypeAlias = SparkRun | WorkerRun
+"""One stage at work in this process."""
 
 
 class StageView:

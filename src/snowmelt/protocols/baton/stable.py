@@ -4,7 +4,7 @@ In etcd there are records of the cluster below `~baton/` (`membership.records`).
 changes them, and it is told what there is when it begins (`membership.facts`).
 """
 
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Effect, Persist, Send
@@ -16,23 +16,14 @@ COPY: Final = b"/copy"
 """Behind a key, in which no such sign can stand."""
 
 
-class Stable(Protocol):
-    """Keeps a record, and has the root told of it under a ticket."""
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether it is this node's own, so that it is there whoever leads."""
-        ...
-
-    def keep(self, ticket: int, key: bytes, value: bytes) -> Effect[Any]: ...
-
-
 class OnDisk:
     """Each record twice in one step: a disk that hurts one of them hurts nothing."""
 
     on_disk = True
+    """Whether it is this node's own, so that it is there whoever leads."""
 
     def keep(self, ticket: int, key: bytes, value: bytes) -> Effect[Any]:
+        """Keeps a record, and has the root told of it under a ticket."""
         return Persist(ticket, (Write(key, value), Write(key + COPY, value)))
 
 
@@ -47,3 +38,6 @@ class InEtcd:
     def keep(self, ticket: int, key: bytes, value: bytes) -> Effect[Any]:
         """By this node's own membership."""
         return Send(self._me, KeepRecord(ticket, BATONS + key.decode(), value))
+
+
+Stable: TypeAlias = OnDisk | InEtcd

@@ -5,7 +5,7 @@ flush, in a later one, with why it failed or nothing.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.node import Load, Persist
@@ -19,38 +19,27 @@ LOADS_AT_ONCE: Final = 64
 Then = Callable[[str, Instant], Effects]
 
 
-class ObjectStore(Protocol):
-    count: int
-    """Objects that are not safe yet."""
-    size: int
-    """Bytes of them."""
-    at_once: bool
+class MemoryStore:
+    """What is in memory is as safe as it will be."""
+
+    at_once = True
     """Whether what is asked is done in the same step."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Objects that are not safe yet."""
+        self.size = 0
+        """Bytes of them."""
 
     def write(
         self, parcel: Parcel, then: Then, now: Instant, taken: TakenOver | None = None
     ) -> Effects:
         """Makes a parcel safe, and whose it was if it was taken over."""
-
-    def settle(self, parcels: list[Parcel], then: Then, now: Instant) -> Effects:
-        """Forgets parcels, or parts of them, each once."""
-
-
-class MemoryStore:
-    """What is in memory is as safe as it will be."""
-
-    at_once = True
-
-    def __init__(self) -> None:
-        self.count = self.size = 0
-
-    def write(
-        self, parcel: Parcel, then: Then, now: Instant, taken: TakenOver | None = None
-    ) -> Effects:
         del parcel, taken
         return then("", now)
 
     def settle(self, parcels: list[Parcel], then: Then, now: Instant) -> Effects:
+        """Forgets parcels, or parts of them, each once."""
         del parcels
         return then("", now)
 
@@ -136,3 +125,6 @@ class DiskStore:
         self._tickets += 1
         self._thens[self._tickets] = then
         return [Persist(self._tickets, changes)]
+
+
+ObjectStore: TypeAlias = MemoryStore | DiskStore

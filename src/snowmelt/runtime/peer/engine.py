@@ -32,6 +32,7 @@ from snowmelt.runtime.peer.config import PeerConfig
 from snowmelt.runtime.peer.engine_thread import CLOSING, EngineThread
 from snowmelt.runtime.peer.limits import LARGE
 from snowmelt.runtime.peer.links import Links, LinkStatistics, forsake
+from snowmelt.runtime.peer.protection import Protection
 from snowmelt.runtime.running import EndWatcher
 from snowmelt.runtime.steps import Steps
 from snowmelt.store import Store
@@ -104,11 +105,12 @@ class Engine:
 
     def __init__(self, node: Node[Any], config: PeerConfig, store: Store | None = None) -> None:
         self.config = config.checked()
+        protection = Protection(config.credentials)  # before anything is open: it reads files
         self._store = store
         self._calls = Calls(config.name)
         self._alarm = Alarm()
         self.words = Words(self._alarm.wake)
-        self._links = Links(self.config, self._alarm.ring, self.words.watch)
+        self._links = Links(config, protection, self._alarm.ring, self.words.watch)
         self.places = FreeSlots(self.words)
         told = PoolEffects(self._links, self._calls, self.places, self.failed)
         self.tell = self._calls.tell

@@ -57,6 +57,7 @@ class Links:
     def __init__(
         self,
         config: PeerConfig,
+        protection: Protection,
         wake: Callable[[], None],
         watch_gone: Watch,
     ) -> None:
@@ -68,7 +69,7 @@ class Links:
         self.report: Callable[[Event[Any]], None] = lambda _: None
         """Whom to tell what came."""
         self._me = config.name
-        self._protection = protection = Protection(config.credentials)
+        self._protection = protection
         shown = config.credentials
         account = Account(User(shown.user, ANYBODY.permissions), (shown.token,))
         accounts = Accounts({shown.user: account})  # a pool is of one user

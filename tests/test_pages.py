@@ -34,10 +34,15 @@ ELSEWHERE = {
     "explanation/partitions.md": "test_docs",
     "explanation/spark.md": "parts of a program, not run as they stand",
     "how-to/asyncio.md": "test_docs and here",
+    "how-to/celery.md": "doors/tests/celery, where a worker runs such a program",
     "how-to/checking-on-spark.md": "spark/test_pages",
+    "how-to/django.md": "doors/tests/django, in a site of its own",
+    "how-to/dramatiq.md": "doors/tests/dramatiq, with such a broker",
     "how-to/pools-tls.md": "client/test_pool_tls, with files of its own",
     "how-to/priorities.md": "test_docs",
     "how-to/spark-priorities.md": "spark/test_pages",
+    "how-to/sqs.md": "doors/tests/sqs, where a door listens",
+    "how-to/taskiq.md": "doors/tests/taskiq, with such a broker",
     "how-to/tracing.md": "client/test_tracing, in a program of its own",
     "how-to/users.md": "runtime/test_users, with a file of users",
     "how-to/values.md": "test_docs",
@@ -174,6 +179,20 @@ def test_a_bad_item_is_dropped_or_moved(page: Page, connected: snowmelt.Cluster)
 
 
 @pytest.mark.usefixtures("connected")
+def test_one_item(page: Page, connected: snowmelt.Cluster) -> None:
+    orders = connected.fifo("orders")
+    orders.put_many([str(number).encode() for number in range(18)])
+    page.read("how-to/one-item.md")
+    shown = page.run(0, orders=orders)[1].splitlines()
+    assert shown[0].startswith("ready ")
+    assert shown[1] == "b'17'"
+
+
+def test_keys(page: Page, connected: snowmelt.Cluster) -> None:
+    page.read("how-to/keys.md")
+    assert page.run(0, cluster=connected)[1] == "b'tenant-7'\n"
+
+
 def test_schedules(page: Page) -> None:
     page.read("how-to/schedules.md")
     shown = page.run(0)[1].splitlines()

@@ -75,7 +75,7 @@ def test_rule_2_retries_that_overtake_the_flush_are_served_by_it(node):
 def test_rule_2_a_name_keeps_its_first_body(node):
     remembered(node)
     assert ask(node, 2, Remember("a", b"two")) == [Reply(operation(2), TAKEN)]
-    assert ask(node, 3, Remember("a", b"one")) == [Load(2, (b"~a",))]
+    assert ask(node, 3, Remember("a", b"one")) == [Load(2, (b"~a",), NodeId("c1"))]
     assert then(node, Loaded(2, (Record(b"~a", b"one"),))) == [Reply(operation(3), Remembered("a"))]
 
 
@@ -100,7 +100,7 @@ def test_rule_3_names_come_back_at_the_start(node):
 )
 def test_rule_4_a_recall_is_the_body_or_says_that_it_is_lost(node, found, answer):
     remembered(node)
-    assert ask(node, 2, Recall("a")) == [Load(2, (b"~a",))]
+    assert ask(node, 2, Recall("a")) == [Load(2, (b"~a",), NodeId("c1"))]
     assert then(node, Loaded(2, (found,))) == [Reply(operation(2), answer)]
 
 

@@ -758,6 +758,12 @@ def test_a_joiner_follows_one_redirection_a_turn(follower):
     assert len(follower.hear(N1, word)) == 1
 
 
+def test_a_node_that_led_in_an_earlier_life_is_not_redirected_to_itself(follower):
+    (send, _) = follower.flush()
+    member = send.message.member
+    assert follower.hear(N1, Redirected(send.message.run, member.id, member.address)) == []
+
+
 # --- beginning, and disks that hurt ---------------------------------------------------------------
 
 

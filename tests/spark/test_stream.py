@@ -1,6 +1,7 @@
 """Reading a stream: exactly once, from offsets alone, acknowledged to the last item."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -193,9 +194,11 @@ def test_a_stream_of_a_pattern_waits_as_long_as_its_user_says(
 ) -> None:
     waits = []
 
-    def queues_at(place: ConnectionOptions, timeout: float, kind: str) -> list[str]:
-        waits.append(timeout)
-        return connections.queues_at(place, timeout, kind)
+    def queues_at(place: ConnectionOptions, *asked: Any) -> list[str]:
+        waits.extend(asked[:1])  # a first look asks for no time
+        return there(place, *asked)
+
+    there = connections.queues_at
 
     filled(queues, "patient", 1)
     monkeypatch.setattr(connections, "queues_at", queues_at)

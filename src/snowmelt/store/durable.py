@@ -125,6 +125,7 @@ class Store:
     """The durable records of one node.
 
     >>> from tempfile import TemporaryDirectory
+    >>> from snowmelt.core.record import Write
     >>> with TemporaryDirectory() as folder, Store.open(Path(folder) / "n1") as store:
     ...     store.commit([(Write(b"view", b"7"), Write(b"~item/1", b"one"))])
     ...     store.load([b"view", b"term"])

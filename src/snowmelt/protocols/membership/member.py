@@ -320,6 +320,8 @@ class MemberRole:
         """Asks there at once; only once a turn, lest two nodes that point at each other spin it."""
         if word.run != self._run or self.standing is not MemberState.OUTSIDE or self._redirects:
             return []
+        if word.address == self.member.address:  # an earlier life of this node led: nobody does now
+            return []
         self._redirects += 1
         return [self._join(contact(word.address), now)]
 

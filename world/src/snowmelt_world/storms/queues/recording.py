@@ -43,7 +43,8 @@ class SeenPlaces(msgspec.Struct):
         self.saw(item, position)
 
     def leased(self, token: int) -> None:
-        self.tokens[token] = self.tokens.get(token, 0) + 1
+        number = int(token)  # what is drawn beside it stays with the program
+        self.tokens[number] = self.tokens.get(number, 0) + 1
 
     def add(self, other: "SeenPlaces") -> None:
         """What another process saw."""

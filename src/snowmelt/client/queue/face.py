@@ -248,9 +248,9 @@ class Queue(LeasingQueue[S]):
         ...         print((orders.item(position)).standing)
         ...         orders.change_item(position, "dropped")
         ...         print((orders.item(position)).standing)
-        ItemStanding.LEASED
+        leased
         True
-        ItemStanding.ENDED
+        ended
         """
         return run(self._port, look_at(self._steps, position, priority, Wait(timeout)))
 

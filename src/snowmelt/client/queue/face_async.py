@@ -247,9 +247,9 @@ class Queue(LeasingQueue[S]):
         ...         print((await orders.item(position)).standing)
         ...         await orders.change_item(position, "dropped")
         ...         print((await orders.item(position)).standing)
-        ItemStanding.LEASED
+        leased
         True
-        ItemStanding.ENDED
+        ended
         """
         return await run_async(self._port, look_at(self._steps, position, priority, Wait(timeout)))
 

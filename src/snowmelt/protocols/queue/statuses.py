@@ -1,6 +1,6 @@
 """What clients ask of how queues are, and what they are told."""
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Final
 
 import msgspec
@@ -147,7 +147,7 @@ class Consumers(msgspec.Struct, frozen=True, tag="fifo.consumers", array_like=Tr
     more: bool
 
 
-class ItemStanding(Enum):
+class ItemStanding(StrEnum):
     """Where one item is."""
 
     READY = "ready"

@@ -13,6 +13,7 @@ import pytest
 import snowmelt
 from client.fakes import fake, greeted
 from snowmelt.cli.local import LocalNode
+from snowmelt.client.connection import blocking
 from snowmelt.client.connection.blocking import BlockingClient, NodeConnection
 from snowmelt.client.connection.clients import CLOSING_SECONDS
 from snowmelt.client.connection.url import read
@@ -149,3 +150,24 @@ def test_a_node_that_hangs_up_without_a_word_may_want_tls() -> None:
         pytest.raises(snowmelt.Unreachable, match=r"closed the connection; if it uses TLS, add \?"),
     ):
         client.ping(timeout=0.5)
+
+
+def test_a_dial_that_the_end_of_the_call_cuts_hides_no_failure_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dials: list[float] = []
+
+    def dial(*_: object) -> None:
+        dials.append(time.monotonic())
+        if len(dials) == 1:
+            raise ConnectionResetError("it hung up")
+        time.sleep(0.6)  # as long as the call may take, and more
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(blocking, "NodeConnection", dial)
+    with (
+        snowmelt.connect("snowmelt://127.0.0.1:1") as client,
+        pytest.raises(snowmelt.Unreachable, match="it hung up"),
+    ):
+        client.ping(timeout=0.5)
+    assert len(dials) == 2

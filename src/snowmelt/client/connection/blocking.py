@@ -397,9 +397,11 @@ class BlockingClient(EndWatcher):
                 self._place.credentials.check_dial(address)
             line = NodeConnection(address, self._place, self._session, self._dial_seconds(target))
         except (OSError, errors.SnowmeltError, UnicodeError) as error:  # the last: no host's name
-            self._failure = error
+            cut = isinstance(error, TimeoutError) and monotonic() >= self._deadline
             if isinstance(error, ConnectionRefusedError):
                 self._failure = ConnectionRefusedError(f"nobody listens at {target}")
+            elif self._failure is None or not cut:  # what was cut by the call's end says less
+                self._failure = error
             self._targets.lost(target, monotonic())
             return None
         self._lines[target] = line

@@ -32,6 +32,15 @@ def own_node(tmp_path: Path) -> Iterator[LocalNode]:
         yield cluster.nodes[0]
 
 
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[LocalCluster]:
+    """Three, of which a test may kill one after the other."""
+    with LocalCluster(3, tmp_path, 0.5) as cluster:
+        cluster.start()
+        cluster.wait_for(["n1", "n2", "n3"], 60)
+        yield cluster
+
+
 @pytest.fixture(params=["node", "embedded"])
 def queues(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """A cluster, and a folder: the same calls do the same."""

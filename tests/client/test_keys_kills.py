@@ -2,12 +2,11 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import snowmelt
+from client.killing import kill_leader
 from snowmelt.cli.local import LocalCluster
 from snowmelt.core.errors import Empty, LeaseLost, SnowmeltError
 from snowmelt_world.check.by_key import check_at_once, check_in_order_by_key, check_per_second
@@ -15,25 +14,6 @@ from snowmelt_world.check.history import Ended, History, Kind, Operation
 from snowmelt_world.check.verdict import Valid
 
 KEYS = [f"tenant-{at}" for at in range(6)]
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(3, tmp_path, 0.5) as cluster:
-        cluster.start()
-        cluster.wait_for(["n1", "n2", "n3"], 60)
-        yield cluster
-
-
-def kill_leader(nodes: LocalCluster, jobs: snowmelt.Fifo) -> None:
-    """Who leads now is killed, and comes back when another leads; or, if it decides, soon."""
-    name = jobs.stats(timeout=60).leader
-    leader = next(node for node in nodes.nodes if node.name == name)
-    leader.kill()
-    while name != "n1" and jobs.stats(timeout=60).leader == name:
-        time.sleep(0.1)
-    leader.start()
-    nodes.wait_for(["n1", "n2", "n3"], 60)
 
 
 class Seen:

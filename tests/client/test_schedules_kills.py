@@ -1,38 +1,17 @@
 """Real nodes, whose leaders are killed one after the other: each moment is fired once."""
 
 import time
-from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 import snowmelt
+from client.killing import kill_leader
 from snowmelt.cli.local import LocalCluster
 
 EACH = timedelta(seconds=1)
 MARK = timedelta(seconds=1)
 """So much earlier than it was put may an item say that it was."""
-
-
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(3, tmp_path, 0.5) as cluster:
-        cluster.start()
-        cluster.wait_for(["n1", "n2", "n3"], 60)
-        yield cluster
-
-
-def kill_leader(nodes: LocalCluster, orders: snowmelt.Fifo) -> str:
-    """Who leads now is killed, and comes back when another leads; or, if it decides, soon."""
-    name = orders.stats(timeout=60).leader
-    leader = next(node for node in nodes.nodes if node.name == name)
-    leader.kill()
-    while name != "n1" and orders.stats(timeout=60).leader == name:
-        time.sleep(0.1)
-    leader.start()
-    nodes.wait_for(["n1", "n2", "n3"], 60)
-    return name
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.soak)])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.by_key import ByKey
 from snowmelt.protocols.queue.pacing import Pace
 from snowmelt_world.families.queue import HURTS
@@ -47,7 +48,10 @@ def who_leads_next_knows_nothing_in_hand(patch):
 def what_waits_for_its_retry_holds_nobody_up(patch):
     def comes(self, where):
         for place, key in self._of(where):
-            self._back(place, self._rank(place) not in key.waits)
+            if self._rank(place) in key.waits:
+                self._look(key)
+            else:
+                self.ready(Interval(place, place + 1))
 
     patch.setattr(ByKey, "delayed", ByKey.dead)
     patch.setattr(ByKey, "due", comes)

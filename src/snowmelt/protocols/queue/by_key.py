@@ -161,33 +161,37 @@ class ByKey:
     def ready(self, where: Interval) -> None:
         """These may be given: they came, went back, or were brought back."""
         for position in range(where.start, where.stop):
-            self._back(position, True)
+            key = self._put_back(position)
+            heappush(key.waits, self._rank(position))
+            self._look(key)
 
     def delayed(self, where: Interval) -> None:
         """These are for later (rule 4)."""
         for position in range(where.start, where.stop):
-            self._back(position, None)
+            key = self._put_back(position)
+            if key.ordered:
+                heappush(key.waits, self._rank(position))
+            self._look(key)
 
     def due(self, where: Interval) -> None:
         """A delay is over: these are ready."""
         for position, key in self._of(where):
-            self._back(position, not key.ordered)
+            if not key.ordered:  # else it waits already
+                heappush(key.waits, self._rank(position))
+            self._look(key)
 
     def dead(self, where: Interval) -> None:
         """These are in nobody's hand any more, and are not to be given."""
         for position in range(where.start, where.stop):
-            self._back(position, False)
+            self._look(self._put_back(position))
 
-    def _back(self, position: int, waits: bool | None) -> None:
-        """It is in nobody's hand; whether it waits for its turn from now on, or only in order."""
+    def _put_back(self, position: int) -> ItemsOfKey:
+        """The key of an item that is in nobody's hand from now on."""
         key = self.hand.pop(position, None)
-        if key is not None:
-            key.held -= 1
-        else:
-            key = self._key(position)
-        if waits or (waits is None and key.ordered):
-            heappush(key.waits, self._rank(position))
-        self._look(key)
+        if key is None:
+            return self._key(position)
+        key.held -= 1
+        return key
 
     def ended(self, where: Interval) -> None:
         """These live no more; they are neither ready nor delayed by now."""

@@ -16,6 +16,7 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.pool.face import Pool
+from snowmelt.client.pool.loop_state import ObjectLoopState
 from snowmelt.client.pool.open_pools import OpenPool
 from snowmelt.core.errors import DataLost, Unreachable
 from snowmelt.core.instant import Duration, Instant, later
@@ -134,6 +135,21 @@ def test_no_object_waits_behind_an_older_get(
     thread.join(10)
     assert not thread.is_alive(), "a loop ends with its pool"
     assert done == [1, 2, 3, 4, 5]
+
+
+def test_a_loop_whose_pool_is_closed_between_a_look_and_a_wait_ends(
+    newest: tuple[Pool, Newest, Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, _, _ = newest
+    loop = pool.consume(prefetch=2, timeout=60)
+    wait = loop._port.wait
+
+    def closed_first(state: ObjectLoopState, until: Instant) -> None:
+        pool.close()
+        wait(state, until)
+
+    monkeypatch.setattr(loop._port, "wait", closed_first)
+    assert list(loop) == []
 
 
 def test_a_get_that_finds_nothing_ends_no_loop_to_which_objects_come(

@@ -12,6 +12,7 @@ from snowmelt.client.pool.objects_async import Object, only
 from snowmelt.client.pool.open_pools import OpenPool
 from snowmelt.client.pool.port_async import PoolPort
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
+from snowmelt.core.errors import Closed
 from snowmelt.protocols.pool.calls import Got
 
 
@@ -80,9 +81,13 @@ class ObjectLoop:
         return only(self._port, *found, self._codec)
 
     async def _awaited(self, wish: NextObject) -> tuple[ClientLoan, Got]:
-        while not wish.over:
-            found = wish.met()
-            if found is not None:
-                return found
-            await self._port.wait(self._state, wish.until)
-        raise StopAsyncIteration
+        try:
+            while not wish.over:
+                found = wish.met()
+                if found is not None:
+                    return found
+                await self._port.wait(self._state, wish.until)
+        except Closed:
+            if not self._state.over:
+                raise
+        raise StopAsyncIteration  # also when the pool was closed between a look and a wait

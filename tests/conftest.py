@@ -7,9 +7,13 @@ import pytest
 from hypothesis import settings
 
 import forks
+import warm
+from snowmelt.cli.local import LocalNode
 
 settings.load_profile("ci")
 """The same examples each time, however slow the machine is."""
+
+LocalNode.popen = warm.Popen
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from cli.warm import ran
+from warm import ran
 
 
 def snowmelt(*arguments: str, seconds: float = 60, **more: str) -> subprocess.CompletedProcess[str]:

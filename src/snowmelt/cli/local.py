@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import SystemRandom
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from snowmelt.cli.node import read_coordinator
 from snowmelt.client.cluster import Cluster
@@ -83,6 +83,8 @@ HERE = LocalHost()
 class LocalNode:
     """One node's process, which may be stopped, killed and started again."""
 
+    popen: ClassVar[type[subprocess.Popen[bytes]]] = subprocess.Popen
+
     def __init__(
         self, name: str, port: int, folder: Path, options: list[str], home: LocalHost = HERE
     ) -> None:
@@ -139,7 +141,7 @@ class LocalNode:
         command = [*self._home.prefix, sys.executable, "-m", "snowmelt", "node", "--id", self.name]
         command += ["--listen", self.address, "--data", str(self.folder)]
         with private(self.log) as log:
-            self._process = subprocess.Popen(
+            self._process = self.popen(
                 [*command, *self._options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

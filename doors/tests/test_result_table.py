@@ -10,23 +10,12 @@ import pytest
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import BadOption
 from snowmelt_doors import results as module
 from snowmelt_doors.results import AsyncResultTable, ResultTable
 
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
-    with LocalCluster(1, tmp_path_factory.mktemp("node"), 0.5) as cluster:
-        cluster.start()
-        yield cluster.nodes[0]
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """A name that only this test has."""
-    return "".join(one if one.isalnum() else "-" for one in request.node.name)[-40:].strip("-")
+pytest_plugins = ("door_nodes",)
 
 
 @pytest.fixture

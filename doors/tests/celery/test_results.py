@@ -14,6 +14,8 @@ from celery import Celery, states
 from snowmelt.cli.local import LocalNode
 from snowmelt_doors.celery.results import Results
 
+pytest_plugins = ("door_nodes",)
+
 
 @pytest.fixture
 def app(node: LocalNode, name: str) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,11 +14,28 @@ from kombu.exceptions import ChannelError, OperationalError
 from kombu.pidbox import Mailbox
 
 import snowmelt
+import snowmelt_doors.celery  # noqa: F401  it makes the scheme known
 from snowmelt.cli.local import LocalNode
 from snowmelt_doors.celery.exchanges import BATON
 from snowmelt_doors.celery.messages import packed, stored
 
+pytest_plugins = ("door_nodes",)
+
 Connect = Callable[..., Any]
+
+
+@pytest.fixture
+def connect(node: LocalNode) -> Iterator[Connect]:
+    """Makes connections, which end with the test."""
+    made = []
+
+    def one(**options: Any) -> Any:
+        made.append(kombu.Connection(node.url, transport_options=options))
+        return made[-1]
+
+    yield one
+    for connection in made:
+        connection.release()
 
 
 def queue_named(name: str, **options: Any) -> Any:

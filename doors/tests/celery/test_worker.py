@@ -14,6 +14,8 @@ import pytest
 
 from snowmelt.cli.local import LocalNode
 
+pytest_plugins = ("door_nodes",)
+
 HERE = Path(__file__).parent
 
 

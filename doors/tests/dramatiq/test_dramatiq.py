@@ -14,33 +14,14 @@ from dramatiq.errors import ConnectionClosed, QueueJoinTimeout, QueueNotFound
 from dramatiq.results import ResultMissing, Results, ResultTimeout
 
 import snowmelt
-from snowmelt.cli.local import LocalCluster, LocalNode, free_port
+from snowmelt.cli.local import LocalNode, free_port
 from snowmelt.core.errors import BadOption
 from snowmelt_doors.dramatiq import SnowmeltBroker, SnowmeltResults
 from snowmelt_doors.dramatiq.consumer import SnowmeltConsumer
 
+pytest_plugins = ("door_nodes",)
+
 Broker = Callable[..., SnowmeltBroker]
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
-    with LocalCluster(1, tmp_path_factory.mktemp("node"), 0.5) as cluster:
-        cluster.start()
-        yield cluster.nodes[0]
-
-
-@pytest.fixture
-def own_node(tmp_path: Path) -> Iterator[LocalNode]:
-    """A node that a test may stop and kill."""
-    with LocalCluster(1, tmp_path / "node", 0.5) as cluster:
-        cluster.start()
-        yield cluster.nodes[0]
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """A name that only this test has."""
-    return "".join(one if one.isalnum() else "-" for one in request.node.name)[-40:].strip("-")
 
 
 @pytest.fixture

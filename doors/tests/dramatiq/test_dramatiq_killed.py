@@ -13,13 +13,15 @@ from pathlib import Path
 import dramatiq
 import pytest
 
-from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.cli.local import LocalNode
 from snowmelt_doors.dramatiq import SnowmeltBroker
 
 PROGRAM = """
 import os, time
 import dramatiq
 from snowmelt_doors.dramatiq import SnowmeltBroker
+
+pytest_plugins = ("door_nodes",)
 dramatiq.set_broker(SnowmeltBroker(os.environ["URL"]))
 dramatiq.get_broker().cluster.ping()  # it is open before the processes are made
 done = os.open(os.environ["DONE"], os.O_APPEND | os.O_CREAT | os.O_WRONLY)
@@ -31,14 +33,6 @@ def work(number, seconds):
 """
 
 Start = Callable[[], "subprocess.Popen[bytes]"]
-
-
-@pytest.fixture
-def own_node(tmp_path: Path) -> Iterator[LocalNode]:
-    """A node that a test may stop and kill."""
-    with LocalCluster(1, tmp_path / "node", 0.5) as cluster:
-        cluster.start()
-        yield cluster.nodes[0]
 
 
 @pytest.fixture

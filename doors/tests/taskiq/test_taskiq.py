@@ -20,31 +20,12 @@ from taskiq.api import run_receiver_task
 from taskiq.depends.progress_tracker import TaskProgress, TaskState
 
 import snowmelt
-from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import BadOption
 from snowmelt_doors.taskiq import SnowmeltBroker, SnowmeltResultBackend
 from snowmelt_doors.taskiq.results import ResultIsMissing
 
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
-    with LocalCluster(1, tmp_path_factory.mktemp("node"), 0.5) as cluster:
-        cluster.start()
-        yield cluster.nodes[0]
-
-
-@pytest.fixture
-def own_node(tmp_path: Path) -> Iterator[LocalNode]:
-    """A node that a test may stop and kill."""
-    with LocalCluster(1, tmp_path / "node", 0.5) as cluster:
-        cluster.start()
-        yield cluster.nodes[0]
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    """A name that only this test has."""
-    return "".join(one if one.isalnum() else "-" for one in request.node.name)[-40:].strip("-")
+pytest_plugins = ("door_nodes",)
 
 
 @asynccontextmanager

@@ -34,6 +34,9 @@ class SettingsOptions(msgspec.Struct, frozen=True):
     inline_max: Annotated[int | None, typer.Option(help="Bytes; larger puts go to data nodes.")] = (
         None
     )
+    retention: Annotated[
+        float | None, typer.Option(help="Seconds after which what waits ends; 0: never.")
+    ] = None
     in_order_by_key: Annotated[
         bool | None, typer.Option(help="Give the items of a key one after the other.")
     ] = None

@@ -30,7 +30,7 @@ COUNTS = (
 )
 AGES = ("oldest_ready", "oldest_leased", "oldest_delayed", "delivery_age")
 BESIDE = ("schedules", "short_of_copies", "waiting_gets", "waiting_puts", "producers", "blocks")
-GROWN = ("put", "delivered", "returned", "failed", "expired", "died", "purged")
+GROWN = ("put", "delivered", "returned", "failed", "expired", "died", "purged", "aged")
 
 
 def age(seconds: float | None) -> str:

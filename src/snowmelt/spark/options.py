@@ -18,7 +18,7 @@ from snowmelt.client.queue.options import ProducerSequence, queue_settings, rank
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
-from snowmelt.protocols.queue.settings import HOLD_LONGEST
+from snowmelt.protocols.queue.settings import HOLD_LONGEST, TIMES
 
 TIMEOUT: Final = 60.0
 FIFO: Final = "fifo"
@@ -48,6 +48,7 @@ _SETTINGS: Final = {
     "maxItems": "max_items",
     "maxBytes": "max_bytes",
     "inlineMax": "inline_max",
+    "retention": "retention",
     "partitions": "partitions",
 }
 """What a queue is made with, and what a queue calls it."""
@@ -285,7 +286,7 @@ def _made(said: Mapping[str, str]) -> dict[str, Any]:
 def _setting(option: str, name: str, value: str) -> int | float | str:
     if name == "flush" and value == "always":
         return value
-    if name not in ("flush", "lease"):
+    if name not in TIMES:
         return _count({option: value}, option, 0)
     try:
         return float(value)

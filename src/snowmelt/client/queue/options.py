@@ -10,7 +10,7 @@ from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import new_name
 from snowmelt.client.parted.order import PutOrder
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.instant import SECOND, Duration, seconds
 from snowmelt.core.names import is_plain_name
 from snowmelt.protocols.queue.settings import (
     ANY,
@@ -21,6 +21,7 @@ from snowmelt.protocols.queue.settings import (
     OPTIONS,
     PRIORITIES_MAX,
     REPLICAS_MAX,
+    RETENTION_LONGEST,
     QueueSettings,
 )
 from snowmelt.wire.greeting import CLIENT_PREFIX
@@ -41,6 +42,7 @@ class QueueOptions(TypedDict, total=False):
     max_items: int
     max_bytes: int
     inline_max: int
+    retention: float
     in_order_by_key: bool
     at_once_by_key: int
     at_once: int
@@ -137,6 +139,8 @@ def _read(option: str, value: object) -> int:
         return seconds(value)
     if option == "lease":
         return seconds_of("lease", value, 0.1, 43_200)
+    if option == "retention" and value != 0:
+        return seconds_of("retention", value, 1, RETENTION_LONGEST / SECOND)
     if option == "largest_first" or option in FLAGS:
         if not isinstance(value, bool):
             raise BadOption(option, value, "True or False")

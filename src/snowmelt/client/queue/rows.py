@@ -115,6 +115,7 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
         "max_items": settings.items_max,
         "max_bytes": settings.bytes_max,
         "inline_max": settings.inline_max,
+        "retention": settings.retention / SECOND,
         "partitions": settings.partitions,
         **_by_key(settings),
     }

@@ -173,7 +173,7 @@ async function askForQueue() {
 }
 
 const COUNTS = ["ready", "delayed", "leased", "assigned", "dead", "staged"];
-const GROWN = ["put", "delivered", "done", "returned", "failed", "expired", "died", "purged", "lost"];
+const GROWN = ["put", "delivered", "done", "returned", "failed", "expired", "died", "purged", "aged", "lost"];
 const MORE = ["schedules", "waiting_gets", "waiting_puts", "producers", "short_of_copies", "followers_behind", "blocks"];
 
 function oneQueue(name) {

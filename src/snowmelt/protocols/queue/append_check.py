@@ -15,6 +15,7 @@ from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.numbering import Numbering
 from snowmelt.protocols.queue.producers import Edges
+from snowmelt.protocols.queue.retention import too_late
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.settings import KEYS_MAX
 from snowmelt.protocols.queue.state import QueueState
@@ -62,7 +63,9 @@ class AppendCheck:
     def put(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         """A batch comes in, once, or waits for room, or is refused."""
         producers, name = self._state.producers, (put.producer, put.sequence)
-        if self.room.puts and self.room.waits(put):
+        if put.due and (refused := too_late(self._outbox, self._home, put.due)) is not None:
+            self._log.owe(ReplyTo(operation, refused))
+        elif self.room.puts and self.room.waits(put):
             self._waits(operation, put)
         elif self.numbering is not None and self.numbering.waits(put):
             self.numbering.add((operation,), put)

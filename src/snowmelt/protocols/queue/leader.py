@@ -45,6 +45,7 @@ from snowmelt.protocols.queue.parted.words import OwedGrant
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.restoring import Restoring
+from snowmelt.protocols.queue.retention import Retention
 from snowmelt.protocols.queue.scheduling import Scheduling
 from snowmelt.protocols.queue.send_window import SendWindow
 from snowmelt.protocols.queue.spans import Spans
@@ -125,6 +126,7 @@ class Leader:
         )
         self.restoring = Restoring(outbox, home, self.state, self.log, self.parted)
         self.altering = Altering(outbox, home, self.log, self.followers, self.storing)
+        self.retention = Retention(outbox, home, self.state)
         if copy.home is not None:
             keep_lengths(self.state, copy.home.settings.lease)
         for token, lease in self.state.leases.items():
@@ -444,6 +446,7 @@ class Leader:
             if state.dues:
                 outbox.wake(outbox.instant_of(state.dues[0][0]))
             self._redrive()
+            self.retention.tick()
             self.scheduling.tick()
         self.admission.tick()
         self.publishing.tick()

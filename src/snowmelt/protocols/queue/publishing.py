@@ -31,6 +31,7 @@ from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.numbering import Numbering
 from snowmelt.protocols.queue.producers import NOT_REMEMBERED, Edges, owner_of
 from snowmelt.protocols.queue.publications import PublicationRecord, items_of
+from snowmelt.protocols.queue.retention import too_late
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.staged import StagedBatch
 from snowmelt.protocols.queue.state import QueueState
@@ -65,6 +66,9 @@ class Publishing:
     def stage(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         """A batch comes that is in no queue before it is published."""
         if self._said_before(operation):
+            return
+        if put.due and (refused := too_late(self._outbox, self._home, put.due)) is not None:
+            self._decline(operation, refused.error, refused.text)
             return
         staged = self._state.staged
         if len(staged) >= self._outbox.limits.staged:

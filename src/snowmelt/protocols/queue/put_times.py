@@ -8,10 +8,12 @@ Rules:
    does. So a mark may be a second older than an item.
 3. Of old marks fewer are kept: neighbours are a second apart, or a thirtieth of their age.
 4. A mark behind which nothing lives until the next is dropped. The last of a priority stays.
+5. So an item was put at most two seconds after its mark, and a thirty-second part of its age.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -80,6 +82,31 @@ class PutTimes:
         """When an item was put, about; 0 where that is not known. O(log marks)."""
         at = bisect_right(self._starts, position) - 1
         return self._walls[at] if at >= 0 and _of_one(self._starts[at], position) else 0
+
+    def before(self, wall: int, now: int) -> Iterator[Interval]:
+        """Where only items lie that were put before `wall`: of each priority those up to a mark.
+
+        What has a mark was put before the next was made, and little later than its own (rule 5).
+
+        >>> times = PutTimes({}, 1)
+        >>> times.mark(10, 5 * SECOND, None); times.mark(20, 9 * SECOND, None)
+        >>> [list(times.before(at * SECOND, at * SECOND)) for at in (4, 5, 8)]
+        [[], [Interval(start=0, stop=10)], [Interval(start=0, stop=20)]]
+        >>> next(times.before(12 * SECOND, 12 * SECOND)).stop == 1 << PRIORITY_BITS
+        True
+        """
+        marks = zip(self._starts, self._walls, strict=True)
+        for priority, those in groupby(marks, lambda mark: mark[0] >> PRIORITY_BITS):
+            first = stop = priority << PRIORITY_BITS
+            latest = 1 << 63
+            for start, made in those:
+                if min(latest, made) > wall:
+                    break
+                stop, latest = start, made + 2 * SECOND + max(0, now - made) // SHARE
+            else:
+                stop = stop if latest > wall else (priority + 1) << PRIORITY_BITS
+            if stop > first:
+                yield Interval(first, stop)
 
     # --- as it is written down --------------------------------------------------------------------
 

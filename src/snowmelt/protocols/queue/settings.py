@@ -23,6 +23,7 @@ LEASE_SHORTEST: Final = milliseconds(100)
 LEASE_LONGEST: Final = seconds(12 * 3600)
 LINGER_LONGEST: Final = seconds(10)
 DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
+RETENTION_LONGEST: Final = DELAY_LONGEST
 PRIORITIES_MAX: Final = 256
 PARTITIONS_MAX: Final = 64
 ANY: Final = 0
@@ -84,6 +85,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """The same of all items."""
     fair: Number = 0
     """Whether the key with the least in hand comes next; 1 for yes."""
+    retention: Length = Duration(0)
+    """What waits for longer ends (`retention.py`); 0 is for ever."""
 
     @property
     def by_key(self) -> bool:
@@ -217,6 +220,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             ("per_second_by_key", self.per_second_by_key, 0, PER_SECOND_MAX),
             ("per_second", self.per_second, 0, PER_SECOND_MAX),
             ("fair", self.fair, 0, 1),
+            ("retention", self.retention, 0, RETENTION_LONGEST),
         )
         for name, value, lowest, highest in bounds:
             if not lowest <= value <= highest:
@@ -239,6 +243,8 @@ OF_KEYS: Final = {
 }
 """What a person calls order, limits and fairness by key."""
 FLAGS: Final = ("in_order_by_key", "fair")
+TIMES: Final = ("flush", "lease", "retention")
+"""What a person gives in seconds."""
 OPTIONS: Final = {
     "replicas": "replicas",
     "durable_copies": "durable_copies",
@@ -248,6 +254,7 @@ OPTIONS: Final = {
     "max_items": "items_max",
     "max_bytes": "bytes_max",
     "inline_max": "inline_max",
+    "retention": "retention",
     **OF_KEYS,
 }
 """What a person calls each setting of a fifo."""
@@ -318,7 +325,7 @@ def _said(option: str, value: int) -> str:
     """As a person gives it."""
     if option == "flush" and not value:
         return "always"
-    return f"{value / SECOND:g}" if option in ("flush", "lease") else str(value)
+    return f"{value / SECOND:.12g}" if option in TIMES else str(value)
 
 
 def _shown(option: str, settings: QueueSettings, name: str) -> str:
@@ -327,9 +334,7 @@ def _shown(option: str, settings: QueueSettings, name: str) -> str:
         return settings.kind
     if option == "flush" and not value:
         return '"always"'
-    if option in ("flush", "lease"):
-        return f"{value / SECOND:g}"
     if option in FLAGS:
         return str(bool(value))
-    limits = "max_items", "max_bytes", *OF_KEYS
-    return "none" if option in limits and not value else str(value)
+    limits = "max_items", "max_bytes", "retention", *OF_KEYS
+    return "none" if option in limits and not value else _said(option, value)

@@ -80,6 +80,8 @@ class ItemCounts(msgspec.Struct, array_like=True):
     """How often one was set aside as dead."""
     purged: int = 0
     """How many were removed, or had no room on the disk and were never told."""
+    aged: int = 0
+    """How many were older than the queue's retention."""
 
 
 class QueueState:
@@ -398,11 +400,9 @@ class QueueState:
     def purge(self, *, dead: bool) -> int:
         """Ends all that waits, or all that is dead; how many."""
         gone = list(self.dead) if dead else [*self.ready, *(where for where, _ in self.delays)]
-        for where in reversed(gone):
-            self.ready.remove(where)
-            self.end(where)
-            self.counts.purged += where.size
-        return sum(where.size for where in gone)
+        count = remove(self, gone)
+        self.counts.purged += count
+        return count
 
     def redrive(self, count: int) -> int:
         """So many dead items are as if they had never failed, as far as there is room; how many."""
@@ -478,9 +478,18 @@ def leased(state: QueueState) -> int:
     return live.total - state.ready.total - state.dead.total - state.delays.total - groups
 
 
+def remove(state: QueueState, gone: Sequence[Interval]) -> int:
+    """Ends what waits, or is dead; how many."""
+    for where in reversed(gone):
+        state.ready.remove(where)
+        state.end(where)
+    return sum(where.size for where in gone)
+
+
 def put_in_all(state: QueueState) -> int:
     """How many items ever came into it: those that live, and those that ended."""
-    return state.batches.live.total + state.done + state.lost + state.counts.purged
+    ended = state.done + state.lost + state.counts.purged + state.counts.aged
+    return state.batches.live.total + ended
 
 
 def delivered(state: QueueState) -> int:

@@ -88,6 +88,8 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """How often one was set aside as dead."""
     purged: Number = 0
     """How many were removed by a purge."""
+    aged: Number = 0
+    """How many were older than the queue's retention."""
     schedules: Number = 0
     """How many it has that put items into it."""
 

@@ -33,6 +33,7 @@ COUNTERS: Final = {
     "expired": ("expired", "Items that came back since their lease ended."),
     "died": ("died", "Items set aside as dead."),
     "purged": ("purged", "Items removed by a purge."),
+    "aged": ("aged", "Items that waited for longer than the queue keeps them."),
     "lost": ("lost", "Items of which no copy can be read."),
 }
 

@@ -16,12 +16,11 @@ import pytest
 from snowmelt.cli.local import LocalNode
 from snowmelt_doors.dramatiq import SnowmeltBroker
 
+pytest_plugins = ("door_nodes",)
 PROGRAM = """
 import os, time
 import dramatiq
 from snowmelt_doors.dramatiq import SnowmeltBroker
-
-pytest_plugins = ("door_nodes",)
 dramatiq.set_broker(SnowmeltBroker(os.environ["URL"]))
 dramatiq.get_broker().cluster.ping()  # it is open before the processes are made
 done = os.open(os.environ["DONE"], os.O_APPEND | os.O_CREAT | os.O_WRONLY)

@@ -49,7 +49,7 @@ from snowmelt.protocols.queue.retention import Retention
 from snowmelt.protocols.queue.scheduling import Scheduling
 from snowmelt.protocols.queue.send_window import SendWindow
 from snowmelt.protocols.queue.spans import Spans
-from snowmelt.protocols.queue.state import STATUS, delivered, leased, put_in_all
+from snowmelt.protocols.queue.state import STATUS, QueueState, delivered, leased, put_in_all
 from snowmelt.protocols.queue.statuses import (
     ChangeItem,
     Consumers,
@@ -68,7 +68,8 @@ from snowmelt.protocols.queue.write_queue import WriteQueue
 TOKEN_BITS: Final = 40
 """A token is its leader's term, and so many bits that count within it."""
 CHECKED_EACH: Final = 16
-"""After so many steps it is checked that records tell the state: that costs as much as it has."""
+"""After so many steps it is checked that records tell the state: that costs as much as it has. And
+after so many looks all is checked though nothing has changed."""
 REDRIVE_EVERY: Final = milliseconds(100)
 
 Look: TypeAlias = calls.Peek | calls.Select | calls.Describe | ListConsumers | Save
@@ -116,6 +117,8 @@ class Leader:
         self.parted = Partition(*parts) if home.settings.partitions > 1 else None
         self._said: Answers[msgspec.Struct] = OrderedDict()
         self._redriven = outbox.now
+        self._checked: tuple[int, ...] = ()
+        self._looks = 0
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
         self.withdrawing = Withdrawing(
@@ -462,9 +465,20 @@ class Leader:
                 outbox.wake(end)
 
     def check(self) -> None:
-        self.state.check()
+        """All of it after a change. Most events change nothing."""
         self.getting.check()
-        if not self.state.changed and self.copy.head.step % CHECKED_EACH == 0:
+        step, state = self.copy.head.step, self.state
+        assert self.log.safe <= step
+        last, self._checked, self._looks = self._checked, _counted(step, state), self._looks + 1
+        if self._checked == last and self._looks % CHECKED_EACH:
+            return
+        state.check()
+        if not state.changed and step % CHECKED_EACH == 0:
             told = restored(self.home.settings, self.copy.records, self._outbox.limits)
-            assert records(told) == records(self.state), "records tell another state"
-        assert self.log.safe <= self.copy.head.step
+            assert records(told) == records(state), "records tell another state"
+
+
+def _counted(step: int, state: QueueState) -> tuple[int, ...]:
+    """What differs after most changes of a state."""
+    counts = (len(state.changed), len(state.leases), len(state.dues), len(state.over))
+    return step, *counts, state.batches.live.total, state.ready.total, state.dead.total

@@ -12,6 +12,7 @@ from snowmelt.wire.roles import LINES, RoleCheck
 from snowmelt_world.families import family
 from snowmelt_world.life import Ending, live
 from snowmelt_world.scenario import DISK, ETCD_DECIDES, drawn, kinds_of
+from wide import wide
 
 SHARE_MAX = 0.01
 
@@ -51,13 +52,13 @@ class Heard:
 
 @pytest.mark.parametrize("coordinator", [DISK, ETCD_DECIDES])
 @pytest.mark.parametrize("protocol", ["queue", "parted", "baton", "multicast", "membership"])
-def test_a_life_goes_on_where_only_who_may_is_heard(protocol, coordinator, monkeypatch):
+@pytest.mark.parametrize("seed", [500, *wide(501)])
+def test_a_life_goes_on_where_only_who_may_is_heard(protocol, coordinator, seed, monkeypatch):
     heard = Heard(coordinator)
     heard.watch(monkeypatch)
-    for seed in range(500, 502):
-        scenario = drawn(protocol, seed, kinds_of(protocol), coordinator=coordinator)
-        report = live(scenario, family(protocol))
-        assert report.ending is Ending.SETTLED, report.sentence
+    scenario = drawn(protocol, seed, kinds_of(protocol), coordinator=coordinator)
+    report = live(scenario, family(protocol))
+    assert report.ending is Ending.SETTLED, report.sentence
     print(protocol, coordinator, heard.refused, heard.came.total())
 
 

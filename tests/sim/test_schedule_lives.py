@@ -8,6 +8,7 @@ from snowmelt.protocols.queue.scheduling import Scheduling
 from snowmelt_world.families.queue import HURTS, ScheduleLife
 from snowmelt_world.life import Ending, live
 from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of
+from wide import wide
 
 KEEPING = [
     kind for kind in kinds_of("queue") if kind not in {one.__struct_config__.tag for one in HURTS}
@@ -19,19 +20,19 @@ def lived(seed, kinds, coordinator="disk"):
     return live(drawn("queue", seed, kinds, coordinator=coordinator), ScheduleLife)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *wide(1, 2)])
 def test_a_life_with_all_faults_ends_well(seed):
     report = lived(seed, kinds_of("queue"))
     assert report.ending is Ending.SETTLED, report.sentence
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [0, 1, *wide(2, 3, 4)])
 def test_where_no_disk_is_hurt_each_moment_is_fired_once(seed):
     report = lived(seed, KEEPING)
     assert report.ending is Ending.SETTLED, report.sentence
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, *wide(1)])
 def test_a_life_over_etcd_ends_well(seed):
     report = lived(seed, kinds_of("queue"), ETCD_DECIDES)
     assert report.ending is Ending.SETTLED, report.sentence

@@ -257,6 +257,7 @@ def one_batch(writer: DataStreamWriter) -> None:
         query.stop()
 
 
+@pytest.mark.wide  # of a stage's folder `test_stages_that_end.py` asks the same
 def test_a_query_of_two_loads_does_not_lose_new_rows_in_parquet_when_its_last_batch_is_lost(
     spark: SparkSession, queues: Queues
 ) -> None:

@@ -168,6 +168,6 @@ def test_names_beyond_some_cost_no_more_of_a_beat():
 
 def test_lives_are_as_good_where_arrows_follow_late(monkeypatch):
     monkeypatch.setattr("snowmelt.protocols.baton.arrows.AT_ONCE", -1)
-    for seed in range(4):
+    for seed in range(2):
         report = live(drawn("baton", seed, KINDS), family("baton"))
         assert (report.ending, report.sentence) == (Ending.SETTLED, "")

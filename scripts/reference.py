@@ -271,6 +271,7 @@ def rights() -> str:
     for kind, rule in RULES.items():
         words = [f"`{one.value}`" for one in rule.rights] or ["whoever was let in"]
         more = [f"`{right.value}` where `{flag}`" for flag, right in rule.flags]
+        more += [f"`{right.value}` on each of `{field}`" for field, right in rule.others]
         marks = [*(["list"] if rule.sees else []), *(["audit"] if rule.audited else [])]
         if rule.makes:
             marks.append("`manage` to have a queue made")

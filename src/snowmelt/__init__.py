@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from snowmelt.client.priority.face import PriorityQueue
     from snowmelt.client.queue.group_steps import Mark
     from snowmelt.client.queue.groups import Group
+    from snowmelt.client.queue.step import Step
     from snowmelt.client.worker.face import Worker
     from snowmelt.client.worker.retrying import Retry
     from snowmelt.protocols.queue.labels import Labels
@@ -104,6 +105,7 @@ __all__ = [
     "SequenceTooOld",
     "SnowmeltError",
     "StateError",
+    "Step",
     "StoreBusy",
     "StoreDamaged",
     "StoreError",
@@ -140,6 +142,7 @@ _WHERE: Final = {
     "PriorityQueue": "client.priority.face",
     "Mark": "client.queue.group_steps",
     "Group": "client.queue.groups",
+    "Step": "client.queue.step",
     "Worker": "client.worker.face",
     "Retry": "client.worker.retrying",
     "Labels": "protocols.queue.labels",

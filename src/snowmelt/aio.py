@@ -12,6 +12,7 @@ from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object, Objects
 from snowmelt.client.priority.face_async import PriorityQueue
 from snowmelt.client.queue.groups_async import Group
+from snowmelt.client.queue.step_async import Step
 from snowmelt.client.worker.face_async import Worker
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Pool",
     "PriorityQueue",
     "Seen",
+    "Step",
     "Subscription",
     "Worker",
     "connect",

@@ -261,7 +261,7 @@ def test_options_that_cannot_be_are_named(cluster: snowmelt.EmbeddedCluster) -> 
         ({"prefetch": 0}, "prefetch is 0"),
         (
             {"tasks": 2},
-            "option is 'tasks'; allowed: retry, prefetch, grace, limit, signals, threads, process",
+            "option is 'tasks'; allowed: retry, prefetch, grace, limit, signals, step, thre",
         ),
         ({"retry": 3}, "retry is 3; allowed: a Retry, None, or a map"),
         ({"retry": {"ValueError": None}}, "a kind of error is 'ValueError'"),

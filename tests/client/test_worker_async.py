@@ -132,7 +132,7 @@ async def test_options_that_cannot_be_are_named(opened: Opened) -> None:
             (
                 handle,
                 {"threads": 2},
-                "option is 'threads'; allowed: retry, prefetch, grace, limit, signals, tasks",
+                "option is 'threads'; allowed: retry, prefetch, grace, limit, signals, step, tasks",
             ),
             (print, {}, "allowed: an async function; snowmelt.Worker takes others"),
         ):

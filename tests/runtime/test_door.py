@@ -44,6 +44,9 @@ CASES: list[tuple[Any, str]] = [
     (calls.Put("q", "p", 1, ONE, b"x"), "put"),
     (calls.PublishStaged("q", "p", 2, ()), "put"),
     (calls.Plan("q", "p", 3, (calls.Share("q", (), 0),)), "put"),
+    (calls.Commit("q", "p", 4, (calls.Settle("q", 7),), ()), "get"),
+    (calls.Commit("q", "p", 5, (), (calls.Share("q", (), 0),)), "put"),
+    (calls.Promise("q", "p", 6, "r", ()), "get"),
     (calls.Get("q", 1, 100, 0), "get"),
     (calls.CancelGet("q", 7), "get"),
     (calls.Settle("q", 7), "get"),
@@ -318,6 +321,23 @@ async def test_a_staged_batch_is_published_by_its_user_alone(tmp_path: Path) -> 
         assert (done.start, done.stop) == (0, 1)
 
 
+async def test_a_step_takes_the_right_on_each_of_its_queues(tmp_path: Path) -> None:
+    async with serving(tmp_path) as node, AsyncExitStack() as stack:
+        await current(node)
+        ops = await shop(stack, node, ANYBODY, "c-ops")
+        for queue in ("in", "also", "out"):
+            await ops.ask(calls.Open(queue, QueueSettings()))
+        settles, shares = (calls.Settle("in", 7),), (calls.Share("out", (), 0),)
+        commit = calls.Commit("in", "p", 1, settles, shares, ("also",))
+        for lacks in ("get:in", "get:also", "put:out"):
+            has = {"get:in", "get:also", "put:out"} - {lacks}
+            its = await shop(stack, node, user(*has), f"c-{lacks.replace(':', '-')}")
+            answer = await its.ask(commit)
+            assert (answer.error, lacks in answer.text) == ("AccessDenied", True)
+        its = await shop(stack, node, user("get:in", "get:also", "put:out"), "c-all")
+        assert (await its.ask(commit)).error == "LeaseLost"
+
+
 def test_each_answer_with_names_of_users_is_shown_without_them() -> None:
     own = [
         f"{kind.__name__}.{one.name}"
@@ -329,8 +349,10 @@ def test_each_answer_with_names_of_users_is_shown_without_them() -> None:
     assert own == ["GroupStatus.name"]
     assert sorted({f"{kind.__name__}.{field}" for kind, field in OWN.items()}) == [
         "Assign.group",
+        "Commit.producer",
         "Locate.group",
         "Plan.producer",
+        "Promise.producer",
         "PublishStaged.producer",
         "Put.producer",
         "ReleaseGroup.group",

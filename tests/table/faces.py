@@ -16,6 +16,7 @@ FIFO: Final = {"Fifo": snowmelt.Fifo, **LEASED, "Group": snowmelt.Group}
 
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "cluster": {"connect": snowmelt.connect, "Cluster": snowmelt.Cluster},
+    "step": {"Step": snowmelt.Step},
     "fifo": FIFO,
     "priority": {"PriorityQueue": snowmelt.PriorityQueue, **LEASED, "Group": snowmelt.Group},
     "folder": {"open": snowmelt.open, "EmbeddedCluster": snowmelt.EmbeddedCluster, **FIFO},

@@ -53,6 +53,8 @@ class Rule(msgspec.Struct, frozen=True):
     """The fields that name what it is about; "shares.queue" is that of each of its shares."""
     flags: tuple[tuple[str, Right], ...] = ()
     """Where such a field is true, this right is needed as well."""
+    others: tuple[tuple[str, Right], ...] = ()
+    """Fields as of `names` that name what else it is about, and the right that is needed there."""
     sees: str = ""
     """The field for the patterns of names that the user may see."""
     makes: str = ""
@@ -63,7 +65,7 @@ class Rule(msgspec.Struct, frozen=True):
     @property
     def simple(self) -> bool:
         """Whether the right on each name is all there is to ask about, as mostly."""
-        return bool(self.names) and not (self.flags or self.makes or self.audited)
+        return bool(self.names) and not (self.flags or self.others or self.makes or self.audited)
 
     @property
     def field(self) -> str:
@@ -78,16 +80,17 @@ class Rule(msgspec.Struct, frozen=True):
         >>> RULES[queue.Get].named(queue.Get("orders", 1, 1, 0, settle))
         ['orders', 'old']
         """
-        names = list[str]()
-        for field in self.names:
-            first, _, then = field.partition(".")
-            value = getattr(call, first)
-            if not then:
-                names.append(value)
-            elif value is not None:
-                some = value if isinstance(value, tuple) else (value,)
-                names += [getattr(one, then) for one in some]
-        return names
+        return [name for field in self.names for name in _said_in(call, field)]
+
+
+def _said_in(call: Any, field: str) -> list[str]:
+    """What a field names, or each of several; one behind a point is in each of them."""
+    first, _, then = field.partition(".")
+    value = getattr(call, first)
+    if value is None:
+        return []
+    some = value if isinstance(value, tuple) else (value,)
+    return [getattr(one, then) for one in some] if then else list(some)
 
 
 _QUEUE: Final = ("queue",)
@@ -107,6 +110,12 @@ RULES: Final[dict[type, Rule]] = {
     queue.Put: Rule(PUT, _QUEUE),
     queue.PublishStaged: Rule(PUT, _QUEUE),
     queue.Plan: Rule(PUT, ("queue", "shares.queue")),
+    queue.Commit: Rule(
+        (*PUT, *GET),
+        ("queue",),
+        others=(("settles.queue", Right.GET), ("sources", Right.GET), ("shares.queue", Right.PUT)),
+    ),
+    queue.Promise: Rule(GET, _QUEUE),
     queue.Get: Rule(GET, ("queue", "settle.queue")),
     queue.CancelGet: Rule(GET, _QUEUE),
     queue.Settle: Rule(GET, _QUEUE),
@@ -169,7 +178,9 @@ def check(rules: dict[type, Rule], calls: tuple[type[msgspec.Struct], ...]) -> N
             text = f"{kind.__name__} has no line in wire/rights.py: which right does it take, and"
             raise TypeError(f"{text} on what?")
         rule = rules[kind]
-        said = [*(name.split(".")[0] for name in rule.names), *(flag for flag, _ in rule.flags)]
+        others = [field for field, _ in rule.others]
+        said = [name.split(".")[0] for name in (*rule.names, *others)]
+        said += [flag for flag, _ in rule.flags]
         fields = {*said, rule.sees, rule.makes} - {""}
         if lacks := fields - {*kind.__struct_fields__}:
             raise TypeError(f"{kind.__name__} has no field {', '.join(sorted(lacks))}")
@@ -199,6 +210,10 @@ def refusal(user: User, call: Any) -> str:
         for rights in needed:
             if not any(user.may(one, name) for one in rights):
                 return _said(user, what, name, rights)
+    for field, right in rule.others:
+        for name in dict.fromkeys(one.partition("/")[0] for one in _said_in(call, field)):
+            if not user.may(right, name):
+                return _said(user, what, name, (right,))
     return ""
 
 

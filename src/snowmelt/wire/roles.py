@@ -123,6 +123,9 @@ LINES: Final[dict[type, RoleRule]] = {
     words.Bring: RoleRule(MEMBER, own="keeper", check=_TERM),
     words.FetchedBodies: RoleRule(MEMBER, own="keeper", check="what was asked"),
     words.Superseded: RoleRule(MEMBER, check=_TERM),
+    words.Decided: RoleRule(LEADER, check="what is staged, or promised, under that name"),
+    words.PartDone: RoleRule(LEADER, check="what is open under that name"),
+    words.AskDecision: RoleRule(LEADER),
     words.Offer: RoleRule(MEMBER, check=_TERM),
     words.StoreBody: RoleRule(MEMBER, check=_TERM),
     # partitions

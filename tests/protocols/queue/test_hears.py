@@ -14,6 +14,7 @@ WITHIN = {
     words.Again,
     words.CallRouted,
     words.AssignmentStored,
+    words.ToLeaderOf,
 }
 
 

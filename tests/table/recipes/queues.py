@@ -323,3 +323,58 @@ def release(own):
     group, _ = yield from given_to_group(own)
     back = yield Act(group.release)
     expect(back >= 1, "what it held goes back: {}", back)
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+@recipe("Cluster.step", "EmbeddedCluster.step", words="local")
+def step(own):
+    made = yield Act(own.cluster.step)
+    expect(made.waiting == 0, "it has not ended")
+
+
+@recipe("Step.get")
+def get_in_a_step(own):
+    own.fill()
+    step = own.cluster.step()
+    item = yield Act(step.get, own.queue)
+    with own.takes_off(own.came(item)):
+        yield own.within(step)
+
+
+@recipe("Step.get_many")
+def get_many_in_a_step(own):
+    own.fill(3)
+    step = own.cluster.step()
+    items = yield Act(step.get_many, own.queue, 3)
+    with own.takes_off(own.came(*items)):
+        yield own.within(step)
+
+
+@recipe("Step.ack", words="local")
+def ack_in_a_step(own):
+    own.fill()
+    item = yield own.queue.get()
+    step = own.cluster.step()
+    yield Act(step.ack, item)
+    with own.takes_off(own.came(item)):
+        yield own.within(step)
+
+
+@recipe("Step.put", words="local")
+def put_in_a_step(own):
+    body, step = own.new(), own.cluster.step()
+    yield Act(step.put, own.queue, body)
+    with own.puts(body):
+        yield own.within(step)
+
+
+@recipe("Step.with")
+def a_step(own):
+    own.fill()
+    body, step = own.new(), own.cluster.step()
+    item = yield step.get(own.queue)
+    step.put(own.queue, body)
+    with own.puts(body), own.takes_off(own.came(item)):
+        yield Act(own.within, step)

@@ -247,7 +247,7 @@ class FifoSteps(GrantedSteps):
         settle = None
         for word in words if self.parts is None else ():
             assert settle is None
-            settle = self._settle(word)
+            settle = self.settle_of(word)
         weight = min(bytes_max, _WEIGHT_MAX)
         while True:
             leased: Leased
@@ -312,7 +312,7 @@ class FifoSteps(GrantedSteps):
             )
             try:
                 for one in [part for word in words if word.back for part in portions(word)]:
-                    yield from self._ask(self._settle(one), Wait(0), master_of, make=False)
+                    yield from self._ask(self.settle_of(one), Wait(0), master_of, make=False)
             except LeaseLost:
                 return ()  # fetching took so long that all of them are others' by now
             except SnowmeltError:
@@ -331,7 +331,7 @@ class FifoSteps(GrantedSteps):
         settled: Settled
         try:
             settled, asked = yield from self._ask(
-                self._settle(word), Wait(0), master_of, make=False
+                self.settle_of(word), Wait(0), master_of, make=False
             )
         except LeaseLost as error:
             return steady_now(), LateRefusal(str(error))
@@ -345,7 +345,7 @@ class FifoSteps(GrantedSteps):
             return (yield from self.parts.tell_done(words, wait))
         [word] = words
         try:
-            yield from self._ask(self._settle(word), wait, master_of, make=False)
+            yield from self._ask(self.settle_of(word), wait, master_of, make=False)
         except LeaseLost as error:
             return {word.token: LateRefusal(str(error))}
         return {}
@@ -442,7 +442,8 @@ class FifoSteps(GrantedSteps):
         status: QueueStatus = yield from self.ask_about(Describe(self.name), timeout)
         return status
 
-    def _settle(self, word: LeaseUpdate) -> Settle:
+    def settle_of(self, word: LeaseUpdate) -> Settle:
+        """An update as its queue hears it."""
         return Settle(
             self.name,
             int(word.token),

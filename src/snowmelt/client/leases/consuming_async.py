@@ -31,19 +31,19 @@ class BufferedSender:
         self, port: KeepingPort, steps: LeaseSteps, renewals: LeaseRenewals, codec: ValueCodec
     ) -> None:
         self.codec = codec
-        self._port = port
-        self._steps = steps
+        self.port = port
+        self.steps = steps
         self._renewals = renewals
 
     @property
     def queue(self) -> str:
         """The name of the queue that they are from."""
-        return self._steps.name
+        return self.steps.name
 
     async def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
         """Gathers the acknowledgement of one item."""
         if wait:
-            await run_async(self._port, self._renewals.ack_now(delivered, position))
+            await run_async(self.port, self._renewals.ack_now(delivered, position))
         else:
             self._renewals.done(delivered, position)
 
@@ -60,13 +60,17 @@ class BufferedSender:
         dead: bool = False,
     ) -> None:
         """Sends at once what goes back, so that others get it."""
-        await run_async(self._port, self._renewals.give_back(delivered, where, delay, reason, dead))
+        await run_async(self.port, self._renewals.give_back(delivered, where, delay, reason, dead))
 
     async def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
         """Does nothing: the renewer extends every lease of a loop."""
         del lease
         delivered.check_process()
         delivered.check_held(steady_now())
+
+    def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
+        """Some were acknowledged in another way."""
+        self._renewals.ended(delivered, done)
 
 
 class ItemLoop:

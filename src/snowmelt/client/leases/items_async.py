@@ -43,9 +43,17 @@ class UpdateSender(Protocol):
     codec: ValueCodec
     """In which its bodies are written."""
 
+    port: KeepingPort
+    """By which it sends."""
+    steps: LeaseSteps
+    """The queue that they are from."""
+
     @property
     def queue(self) -> str:
         """The name of the queue that they are from."""
+
+    def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
+        """Some were acknowledged in another way."""
 
     async def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
         """Acknowledges one item of a lease."""
@@ -84,15 +92,15 @@ class ImmediateSender:
         self._tracing = tracing
         plain: Any = self if tracing is None else type(self)(port, steps, codec)
         self._plain = plain
-        self._port = port
-        self._steps = steps
+        self.port = port
+        self.steps = steps
         self._kind = Acks(steps)
         self._acks = TaskCoalescer(port, self._kind)
 
     @property
     def queue(self) -> str:
         """The name of the queue that they are from."""
-        return self._steps.name
+        return self.steps.name
 
     async def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
         """Acknowledges one item of a lease."""
@@ -109,7 +117,7 @@ class ImmediateSender:
         done = delivered.open_in(where)
         asked = self._kind.asked(delivered, done) if done else None
         if asked is None:
-            await run_async(self._port, self._steps.ack(delivered, where))
+            await run_async(self.port, self.steps.ack(delivered, where))
         else:
             await self._acks.ask(asked)
             delivered.check_kept(where)
@@ -128,11 +136,15 @@ class ImmediateSender:
             with self._tracing.settle(self.queue, word, _count(delivered, where)):
                 await self._plain.give_back(delivered, where, delay, reason, dead)
                 return
-        await run_async(self._port, self._steps.give_back(delivered, where, delay, reason, dead))
+        await run_async(self.port, self.steps.give_back(delivered, where, delay, reason, dead))
 
     async def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
         """Extends the lease by its whole length, or for so many seconds."""
-        await run_async(self._port, self._steps.extend(delivered, lease))
+        await run_async(self.port, self.steps.extend(delivered, lease))
+
+    def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
+        """Some were acknowledged in another way."""
+        delivered.settled(done)
 
 
 class Item:
@@ -256,6 +268,11 @@ class Item:
         return self.delivered.token
 
     @property
+    def leased(self) -> tuple[UpdateSender, LeasedItems, Interval | None]:
+        """Who tells its queue about it, its lease, and what of it this is; for steps."""
+        return self._counter, self.delivered, self._where()
+
+    @property
     def held(self) -> tuple[LeasedItems, Interval]:
         """Its lease, and what of it this is; for the queue's own use."""
         return self.delivered, self._where()
@@ -327,6 +344,11 @@ class Items:
     def delivered(self) -> LeasedItems:
         """The lease itself, for the queue's own use."""
         return self._delivered
+
+    @property
+    def leased(self) -> tuple[UpdateSender, LeasedItems, Interval | None]:
+        """The same with who tells its queue about it; for steps."""
+        return self._counter, self._delivered, None
 
     async def ack(self) -> None:
         """All that is still open is done. Raises `LeaseLost` when it is another's by now."""

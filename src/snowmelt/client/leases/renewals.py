@@ -225,6 +225,11 @@ class LeaseRenewals:
         yield from self._steps.ack(delivered, where)
         self._settled(delivered, done)
 
+    def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
+        """Some were acknowledged in another way."""
+        delivered.settled(done)
+        self._settled(delivered, done)
+
     def _settled(self, delivered: LeasedItems, some: tuple[Interval, ...]) -> None:
         self.settled += _count(some)
         if not delivered.left.total:  # nothing is left to renew

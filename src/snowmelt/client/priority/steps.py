@@ -87,6 +87,14 @@ class RankedSteps(FifoSteps):
         places = [place for one in done.where for place in told_interval(one)]
         return [place for _, place in sorted(zip(order, places, strict=True))]
 
+    def gathered(self, some: Sequence[PutRequest], wait: Wait) -> Steps[tuple[PutItems, bytes]]:
+        """Items as one call, the most urgent first, and their headers in that order."""
+        ranks = yield from self.known(wait)
+        own = ranks.ranks([one.priority for one in some])
+        items = sorted_parcel([one.body for one in some], own, ranks)
+        order = items.order or range(len(some))
+        return items, each_own([some[at].headers for at in order])
+
     def ranked_one(self, body: Buffer, priority: float | None, wait: Wait) -> Steps[PutItems]:
         """One item as it would be put, with its priority."""
         ranks = yield from self.known(wait)

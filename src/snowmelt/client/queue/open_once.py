@@ -18,7 +18,7 @@ class OpenOnce:
     """A port through which calls that all find the queue unopened ask for it together."""
 
     def __init__(self, port: KeepingPort) -> None:
-        self._port = port
+        self.port = port
         self._opening: dict[Open, asyncio.Future[Any]] = {}
         """By what is asked: some know no settings, and some only look."""
 
@@ -27,10 +27,10 @@ class OpenOnce:
     ) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         if type(body) is not Open:
-            return await self._port.call(body, timeout, target, weight)
+            return await self.port.call(body, timeout, target, weight)
         opening = self._opening.get(body)
         if opening is None:
-            opening = asyncio.ensure_future(self._port.call(body, timeout, target, weight))
+            opening = asyncio.ensure_future(self.port.call(body, timeout, target, weight))
             self._opening[body] = opening
             opening.add_done_callback(partial(self._opened, body))
         try:
@@ -43,15 +43,20 @@ class OpenOnce:
             raise Unreachable("the queue could not be opened in the time given") from None
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        self._port.keep(work)
+        self.port.keep(work)
 
     def before_closing(self, one: AsyncEndable) -> None:
-        self._port.before_closing(one)
+        self.port.before_closing(one)
 
     def leave(self, task: asyncio.Task[Any]) -> None:
-        self._port.leave(task)
+        self.port.leave(task)
 
     def _opened(self, asked: Open, opening: asyncio.Future[Any]) -> None:
         del self._opening[asked]
         if not opening.cancelled():
             opening.exception()  # seen, also when nobody waits any more
+
+
+def root(port: object) -> object:
+    """The port of the whole cluster, below."""
+    return port.port if isinstance(port, OpenOnce) else port

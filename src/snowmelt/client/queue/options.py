@@ -196,6 +196,7 @@ class ProducerSequence:
         start = 1 if first is None else _checked(first)
         self._numbers = None if self.named and first is None else count(start)
         self._counts_elsewhere = False
+        self._beside: ProducerSequence | None = None
         self.order = PutOrder(chance)
         """In which partitions it puts, where there are several."""
         self._begin()
@@ -204,6 +205,13 @@ class ProducerSequence:
     def another(self) -> "ProducerSequence":
         """One without a name that was given, which draws as this one does."""
         return ProducerSequence(None, None, self._new_name, self._chance)
+
+    @property
+    def unnamed(self) -> "ProducerSequence":
+        """The same, or one beside it, whose numbers count by themselves."""
+        if self.named and self._beside is None:
+            self._beside = self.another()
+        return self._beside or self
 
     def _begin(self) -> None:
         self.caller: str = self._new_name() if self.named else self.name

@@ -25,6 +25,7 @@ from snowmelt.client.queue.options import (
     ranked_settings,
 )
 from snowmelt.client.queue.overviews import QueueOverview, WhoIsHere, overview
+from snowmelt.client.queue.step import STEP_SECONDS, Step
 from snowmelt.client.tracing import found
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
@@ -118,6 +119,13 @@ class Queues:
         some = {"priority": told.ranked, "parted": told.parted}
         names = set(some.get(kind or "", told.names))
         return sorted(names.difference(told.ranked if kind == "fifo" else ()))
+
+    def step(self, timeout: float = STEP_SECONDS) -> Step:
+        """What is taken, put and acknowledged within its block happens together, or not at all.
+
+        `timeout` is how long its end may take.
+        """
+        return Step(self._queues, timeout)
 
     def overview(self, *, timeout: float = TIMEOUT) -> list[QueueOverview]:
         """How all queues are, by name: the `stats` of each, and which nodes are away.

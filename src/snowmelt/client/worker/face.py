@@ -14,11 +14,13 @@ from snowmelt.client.embedded.face import Machine
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.queue.step import Step
 from snowmelt.client.worker.loop import WorkerLoop
 from snowmelt.client.worker.loops import LocalLoops, ThreadLoops
 from snowmelt.client.worker.options import (
     REACH_SECONDS,
     WorkerOptions,
+    check_worked,
     checked_handler,
     shares,
     weighed,
@@ -43,6 +45,9 @@ class Worker:
     of their own, if that is said. Their leases are renewed for as long as it takes. A handler that
     takes longer than `limit` seconds fails, at its next step in Python.
 
+    With `step=True` the handler is called with a `Step` behind the item. What it puts by that comes
+    in with the acknowledgement of its item, in one step: both happen once, or neither.
+
     Several queues are given in a list, or with weights, as in `{orders: 3, letters: 1}`. The
     threads are shared out among them by weight.
 
@@ -65,13 +70,15 @@ class Worker:
     __reduce__ = stays("make it there, of the queue's name")
 
     def __init__(
-        self, queue: Sources, handler: Callable[[Any], object], **options: Unpack[WorkerOptions]
+        self, queue: Sources, handler: Callable[..., object], **options: Unpack[WorkerOptions]
     ) -> None:
         self._queues = weighed(queue, Source, "a fifo, a priority queue or a pool that blocks")
         self._handler = checked_handler(handler, awaits=False)
         self._settings = settings = worker_settings(dict(options), "threads", WorkerOptions)
         self._shares = shares("threads", settings.at_once, list(self._queues.values()))
         for one in self._queues:
+            if isinstance(one, Pool) and settings.step:
+                raise BadOption("step", True, "False for a pool: steps are of queues")
             if isinstance(one, Pool) and settings.retrying.buries:
                 allowed = "no times and no None: a pool has no dead"
                 raise BadOption("retry", options["retry"], allowed)
@@ -163,8 +170,21 @@ class Worker:
     def _loop_over(self, queue: Source, threads: int, idle: float | None) -> WorkerLoop:
         intake = queue if isinstance(queue, Pool) else queue.intake(self._settings.prefetch)
         settings = msgspec.structs.replace(self._settings, at_once=threads)
-        tracing = None if isinstance(queue, Pool) else queue.tracing
-        return WorkerLoop(queue.name, intake, self._handler, settings, idle, tracing)
+        if isinstance(queue, Pool):
+            return WorkerLoop(queue.name, intake, self._handler, settings, idle)
+        works = in_steps(queue, self._handler) if settings.step else self._handler
+        return WorkerLoop(queue.name, intake, works, settings, idle, queue.tracing)
+
+
+def in_steps(queue: Fifo | PriorityQueue, handler: Callable[..., object]) -> Callable[[Any], None]:
+    """The same handler; what it puts, and its item's acknowledgement, are one step."""
+
+    def work(item: Any) -> None:
+        with Step(queue._port) as step:  # noqa: SLF001
+            step.ack(item)
+            check_worked(handler, handler(item, step))
+
+    return work
 
 
 def check_shared(queue: Source, processes: int) -> None:

@@ -13,6 +13,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.priority.face_async import PriorityQueue
+from snowmelt.client.queue.step_async import Step
 from snowmelt.client.worker.loop_async import WorkerLoop
 from snowmelt.client.worker.loops import TaskLoops
 from snowmelt.client.worker.options import (
@@ -34,6 +35,8 @@ class Worker:
 
     As `snowmelt.Worker`, with an async function; `tasks` of it work at once (1).
 
+    With `step=True` the handler gets a `Step` as well, as that of `snowmelt.Worker` does.
+
     >>> import asyncio, snowmelt.aio, tempfile
     >>> async def handle(item):
     ...     print("order", item.value["id"])
@@ -53,14 +56,17 @@ class Worker:
     def __init__(
         self,
         queue: Sources,
-        handler: Callable[[Any], Awaitable[object]],
+        handler: Callable[..., Awaitable[object]],
         **options: Unpack[AsyncWorkerOptions],
     ) -> None:
         self._queues = weighed(queue, Source, "a fifo, a priority queue or a pool of snowmelt.aio")
         self._handler = checked_handler(handler, awaits=True)
         self._settings = settings = worker_settings(dict(options), "tasks", AsyncWorkerOptions)
         self._shares = shares("tasks", settings.at_once, list(self._queues.values()))
-        if settings.retrying.buries and any(isinstance(one, Pool) for one in self._queues):
+        pools = any(isinstance(one, Pool) for one in self._queues)
+        if pools and settings.step:
+            raise BadOption("step", True, "False for a pool: steps are of queues")
+        if pools and settings.retrying.buries:
             raise BadOption("retry", options["retry"], "no times and no None: a pool has no dead")
         self._running: WorkerLoop | TaskLoops | None = None
         self._task: asyncio.Task[None] | None = None
@@ -124,5 +130,20 @@ class Worker:
     def _loop_over(self, queue: Source, tasks: int, idle: float | None) -> WorkerLoop:
         intake = queue if isinstance(queue, Pool) else queue.intake(self._settings.prefetch)
         settings = msgspec.structs.replace(self._settings, at_once=tasks)
-        tracing = None if isinstance(queue, Pool) else queue.tracing
-        return WorkerLoop(queue.name, intake, self._handler, settings, idle, tracing)
+        if isinstance(queue, Pool):
+            return WorkerLoop(queue.name, intake, self._handler, settings, idle)
+        works = in_steps(queue, self._handler) if settings.step else self._handler
+        return WorkerLoop(queue.name, intake, works, settings, idle, queue.tracing)
+
+
+def in_steps(
+    queue: Fifo | PriorityQueue, handler: Callable[..., Awaitable[object]]
+) -> Callable[[Any], Awaitable[None]]:
+    """The same handler; what it puts, and its item's acknowledgement, are one step."""
+
+    async def work(item: Any) -> None:
+        async with Step(queue._port) as step:  # noqa: SLF001
+            step.ack(item)
+            await handler(item, step)
+
+    return work

@@ -30,6 +30,7 @@ class CommonOptions(TypedDict, total=False):
     grace: float
     limit: float | None
     signals: bool
+    step: bool
 
 
 class WorkerOptions(CommonOptions, total=False):
@@ -58,6 +59,8 @@ class WorkerSettings(msgspec.Struct, frozen=True):
     signals: bool
     limit: float | None
     """Seconds that a handler may take."""
+    step: bool = False
+    """Whether what a handler puts, and the acknowledgement of its item, are one step."""
 
 
 def worker_settings(options: dict[str, Any], at_once: str, known: type) -> WorkerSettings:
@@ -77,9 +80,9 @@ def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Worke
     limit = options.get("limit")
     if limit is not None and (type(limit) not in (int, float) or not 0.1 <= limit <= SECONDS_MAX):
         raise BadOption("limit", limit, f"0.1 to {SECONDS_MAX:.0f} seconds, or None")
-    signals = options.get("signals", True)
-    if type(signals) is not bool:
-        raise BadOption("signals", signals, "True or False")
+    for option in ("signals", "step"):
+        if type(options.get(option, False)) is not bool:
+            raise BadOption(option, options[option], "True or False")
     return WorkerSettings(
         Retrying(options.get("retry", Retry())),
         checked_count(at_once, options.get(at_once, 1), THREADS_MAX),
@@ -88,8 +91,9 @@ def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Worke
         else 0,
         checked_prefetch(options.get("prefetch")),
         grace,
-        signals,
+        options.get("signals", True),
         limit,
+        options.get("step", False),
     )
 
 
@@ -135,7 +139,7 @@ def _faces(handler: Any) -> tuple[Any, Any]:
     return handler, getattr(handler, "__call__", None)  # noqa: B004  # it is what is looked at
 
 
-def checked_handler(handler: Any, *, awaits: bool) -> Callable[[Any], Any]:
+def checked_handler(handler: Any, *, awaits: bool) -> Callable[..., Any]:
     """What works on items, of the kind that this worker can call.
 
     >>> checked_handler(print, awaits=True)

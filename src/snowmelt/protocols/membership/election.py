@@ -38,7 +38,7 @@ REFRESHES_KEPT: Final = 16
 LOOKS_APART: Final = milliseconds(250)
 
 
-class Step(Enum):
+class ElectionStage(Enum):
     """Where this node stands.
 
     resting -> looking -> (nobody leads) taking a lease -> standing -> elected; a key of its own
@@ -69,7 +69,7 @@ class Election:
     def __init__(
         self, settings: MembershipSettings, chance: Random, numbers: Iterator[int]
     ) -> None:
-        self.step = Step.RESTING
+        self.step = ElectionStage.RESTING
         self.mine = b""
         """The value of the leader's key that is, or was to be, this node's."""
         self._settings = settings
@@ -89,14 +89,14 @@ class Election:
 
     def sure(self, now: Instant) -> bool:
         # Rule 15.
-        return self.step is Step.ELECTED and now < self.sure_until
+        return self.step is ElectionStage.ELECTED and now < self.sure_until
 
     def due(self, now: Instant) -> Instant:
         """When to be asked again whether there is something to do."""
-        if self.step is Step.ELECTED:
+        if self.step is ElectionStage.ELECTED:
             return min(self._refresh_due, self.sure_until)
         answer_due = later(self._asked_at, ANSWER)
-        if self.step is Step.RESTING or answer_due <= now:
+        if self.step is ElectionStage.RESTING or answer_due <= now:
             return max(self._look_due, later(now, self._pause))
         return answer_due
 
@@ -117,19 +117,22 @@ class Election:
     def look(self, now: Instant) -> Effects:
         """Rule 14: who leads; not more often than there can be news."""
         waits = (
-            self.step not in (Step.RESTING, Step.ELECTED) and later(self._asked_at, ANSWER) > now
+            self.step not in (ElectionStage.RESTING, ElectionStage.ELECTED)
+            and later(self._asked_at, ANSWER) > now
         )
-        if self.step is Step.ELECTED or waits or now < self._look_due:
+        if self.step is ElectionStage.ELECTED or waits or now < self._look_due:
             return []
         jitter = self._chance.randrange(self._pause)
         self._look_due = later(now, Duration(self._pause + jitter))
         nobody = (etcd.Unchanged(LEADER, 0),)
         read = etcd.Read(LEADER), etcd.Read(CLUSTER)
-        return self._ask(Step.LOOKING, etcd.Transact(next(self._numbers), nobody, read, read), now)
+        return self._ask(
+            ElectionStage.LOOKING, etcd.Transact(next(self._numbers), nobody, read, read), now
+        )
 
     def refresh(self, now: Instant) -> Effects:
         # Rule 15.
-        if self.step is not Step.ELECTED or now < self._refresh_due:
+        if self.step is not ElectionStage.ELECTED or now < self._refresh_due:
             return []
         self._refresh_due = later(now, Duration(self._length // 4))
         number = next(self._numbers)
@@ -141,16 +144,18 @@ class Election:
     def stand(self, now: Instant) -> Effects:
         """Nobody leads: this node would."""
         return self._ask(
-            Step.TAKING, etcd.LeaseGrant(next(self._numbers), self._settings.lead_seconds), now
+            ElectionStage.TAKING,
+            etcd.LeaseGrant(next(self._numbers), self._settings.lead_seconds),
+            now,
         )
 
     def clear(self, value: bytes, now: Instant) -> Effects:
         # Rule 16.
-        return self._ask(Step.CLEARING, self._without(value), now)
+        return self._ask(ElectionStage.CLEARING, self._without(value), now)
 
     def end(self, leader: LeaderRecord, now: Instant) -> Effects:
         """Rule 28: who leads seems to be dead."""
-        return self._ask(Step.ENDING, etcd.Revoke(next(self._numbers), leader.lease), now)
+        return self._ask(ElectionStage.ENDING, etcd.Revoke(next(self._numbers), leader.lease), now)
 
     def rest(self, now: Instant) -> None:
         """What is there can't be read: it is looked at again, but not without a pause."""
@@ -162,8 +167,8 @@ class Election:
 
     def step_down(self) -> Effects:
         """Leads no more, if it did; the next need not wait for the lease's end."""
-        led = self.step is Step.ELECTED
-        self.step, self._asked, self._look_due = Step.RESTING, None, START
+        led = self.step is ElectionStage.ELECTED
+        self.step, self._asked, self._look_due = ElectionStage.RESTING, None, START
         self._refreshes.clear()
         return [Send(etcd.ETCD, self._without(self.mine))] if led else []
 
@@ -182,27 +187,29 @@ class Election:
             return None, []
         self._asked = None
         match self.step, answer:
-            case Step.LOOKING, etcd.Transacted(read=read):
-                self.step = Step.RESTING
+            case ElectionStage.LOOKING, etcd.Transacted(read=read):
+                self.step = ElectionStage.RESTING
                 return _found(read), []
-            case Step.TAKING, etcd.LeaseGranted(_, lease):
+            case ElectionStage.TAKING, etcd.LeaseGranted(_, lease):
                 return None, self._put(lease, leader, now)
-            case Step.STANDING, etcd.Transacted(succeeded=True):
-                self.step, self.since = Step.ELECTED, now
+            case ElectionStage.STANDING, etcd.Transacted(succeeded=True):
+                self.step, self.since = ElectionStage.ELECTED, now
                 self._refresh_due = later(now, Duration(self._length // 4))
                 return None, [Note("nobody led -> this node does")]
-            case Step.ENDING, etcd.Revoked() | etcd.EtcdFailed(trouble=etcd.Trouble.NO_LEASE):
+            case ElectionStage.ENDING, etcd.Revoked() | etcd.EtcdFailed(
+                trouble=etcd.Trouble.NO_LEASE
+            ):
                 return None, self.stand(now)
-            case Step.CLEARING, etcd.Transacted():
+            case ElectionStage.CLEARING, etcd.Transacted():
                 self._look_due = now
-        self.step = Step.RESTING
+        self.step = ElectionStage.RESTING
         if isinstance(answer, etcd.EtcdFailed):
             return None, [Note(f"etcd: {answer.text} -> asked again")]
         return None, []
 
     def _refreshed(self, answer: etcd.Answer) -> Effects:
         sent = self._refreshes.pop(answer.number)
-        if self.step is not Step.ELECTED or not isinstance(answer, etcd.Refreshed):
+        if self.step is not ElectionStage.ELECTED or not isinstance(answer, etcd.Refreshed):
             return []
         if not answer.seconds:
             self.sure_until = START
@@ -220,14 +227,14 @@ class Election:
         )
         put = etcd.PutKey(LEADER, self.mine, lease)
         asked = etcd.Transact(next(self._numbers), (etcd.Unchanged(LEADER, 0),), (put,))
-        return self._ask(Step.STANDING, asked, now)
+        return self._ask(ElectionStage.STANDING, asked, now)
 
     def _without(self, value: bytes) -> etcd.Transact:
         return etcd.Transact(
             next(self._numbers), (etcd.CompareValue(LEADER, value),), (etcd.DeleteKey(LEADER),)
         )
 
-    def _ask(self, step: Step, request: etcd.Request, now: Instant) -> Effects:
+    def _ask(self, step: ElectionStage, request: etcd.Request, now: Instant) -> Effects:
         self.step, self._asked, self._asked_at = step, request, now
         return [Send(etcd.ETCD, request)]
 

@@ -68,7 +68,7 @@ from snowmelt.core.record import decoded
 from snowmelt.protocols.etcd import Answer
 from snowmelt.protocols.membership.coordinator import EtcdCoordinator
 from snowmelt.protocols.membership.disk import StoredMembership
-from snowmelt.protocols.membership.election import Election, ElectionState, Step
+from snowmelt.protocols.membership.election import Election, ElectionStage, ElectionState
 from snowmelt.protocols.membership.facts import KeepRecord, Leads, LeadsNoMore, RecordsKept
 from snowmelt.protocols.membership.member import MemberRole, MemberState
 from snowmelt.protocols.membership.messages import Adopt, JoinByEtcd
@@ -160,7 +160,7 @@ class LeaderRole:
 
     def check(self) -> None:
         """Members are heard only by who was elected and has read all records."""
-        elected = self._election.step is Step.ELECTED
+        elected = self._election.step is ElectionStage.ELECTED
         assert elected or self._records is None
         assert self.keeper is None or (self._records is not None and self._records.complete)
         for part in (self._records, self.keeper):
@@ -171,7 +171,7 @@ class LeaderRole:
 
     def before(self, now: Instant) -> Effects:
         """Rule 15: looked at before every event, since a node that slept wakes with any of them."""
-        if self._election.step is not Step.ELECTED:
+        if self._election.step is not ElectionStage.ELECTED:
             return []
         view, keeper = self._follower.view, self.keeper
         other = view and view.coordinator != self._follower.identity.id
@@ -185,7 +185,7 @@ class LeaderRole:
         if follower.standing is MemberState.WAKING:
             return []
         if follower.standing is MemberState.LEFT:  # rule 20
-            return self._deposed("it left") if election.step is Step.ELECTED else []
+            return self._deposed("it left") if election.step is ElectionStage.ELECTED else []
         effects = election.refresh(now)
         decides = self._decides
         if decides is not None and election.sure(now):  # rule 25
@@ -255,7 +255,7 @@ class LeaderRole:
         effects += more
         if found is not None:
             effects += self._found(found, now)
-        if self._election.step is Step.ELECTED and self._records is None:
+        if self._election.step is ElectionStage.ELECTED and self._records is None:
             self._records = Records(self._election.mine, self._numbers)
             effects += self._records.read(now)
         return effects

@@ -10,7 +10,12 @@ from snowmelt.core.errors import in_short
 from snowmelt.core.instant import seconds
 from snowmelt.core.keys import KEY_BYTES
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
+from snowmelt.protocols.queue.calls import (
+    COMMITTED_MAX,
+    PIECES_MAX,
+    RECEIPTS_MAX,
+    SHARES_MAX,
+)
 from snowmelt.protocols.queue.labels import (
     are_labels,
     check_shared,
@@ -167,6 +172,8 @@ def _of_put(put: calls.Put, wall: int) -> str:
         if len(put.headers) > headers_max:
             return f"bytes of headers is {len(put.headers)}; allowed: 0 to {headers_max}"
     delay = _delay(put.due, wall) if put.due else 0
+    if put.home:
+        known_name(put.home)
     values = (put.sequence, delay, put.patience, put.hold, len(put.caller), put.turn)
     return _beyond(_PUT, values)
 
@@ -185,6 +192,39 @@ def _of_publish(publish: calls.PublishStaged | calls.Plan) -> str:
     if isinstance(publish, calls.PublishStaged):
         return plain or _outside((("receipts", len(publish.receipts), 0, RECEIPTS_MAX),))
     return plain or _of_shares(publish.shares)
+
+
+def _of_transaction(ask: calls.Commit | calls.Promise, wall: int) -> str:
+    """Each lease once, and each queue: their parts are done as wholes."""
+    if not _PRODUCER.fullmatch(ask.producer):
+        return f"producer is {in_short(ask.producer)}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
+    shares = ask.shares if isinstance(ask, calls.Commit) else ()
+    others = ask.sources if isinstance(ask, calls.Commit) else (ask.home,)
+    patience = ask.patience if isinstance(ask, calls.Commit) else 0
+    wrong = _outside(
+        (
+            ("sequence", ask.sequence, 0, INDEX_MAX),
+            ("timeout", patience, 0, PATIENCE_LONGEST),
+            ("leases", len(ask.settles), 0, COMMITTED_MAX),
+            ("queues", len(shares), 0, COMMITTED_MAX),
+            ("queues", len(others), 0, COMMITTED_MAX),
+        )
+    )
+    if wrong:
+        return wrong
+    for name in others:
+        known_name(name)
+    for one in ask.settles:
+        if one.queue != ask.queue or one.back or one.extend or one.due:
+            return f"a settlement in it is of {in_short(one.queue)}; allowed: what ends in it here"
+        if wrong := _of_settle(one, wall):
+            return wrong
+    tokens = {one.token for one in ask.settles}
+    if len(tokens) < len(ask.settles) or ask.queue in others:
+        return f"a lease or a queue is named twice in a step of {ask.queue!r}; allowed: once"
+    if len({one.queue for one in shares}) < len(shares):
+        return f"a queue is named twice in a step of {ask.queue!r}; allowed: once"
+    return _of_shares(shares)
 
 
 def _of_shares(shares: tuple[calls.Share, ...]) -> str:
@@ -251,6 +291,8 @@ _USUAL: Final[dict[type, Callable[[Any, int], str]]] = {
     calls.Put: _of_put,
     calls.Get: _of_get,
     calls.Settle: _of_settle,
+    calls.Commit: _of_transaction,
+    calls.Promise: _of_transaction,
     Schedule: _of_schedule,
     Unschedule: _of_schedule,
 }

@@ -40,6 +40,8 @@ REASON_BYTES_MAX: Final = 1_000
 RECEIPTS_MAX: Final = 65_536
 """In one call."""
 SHARES_MAX: Final = 10_000
+COMMITTED_MAX: Final = 100
+"""So many queues, and leases of one of them, take part in one transaction."""
 PIECES_MAX: Final = 16_384
 """In so many intervals one call may settle items."""
 
@@ -73,6 +75,7 @@ class ItemRun(msgspec.Struct, frozen=True, array_like=True):
 Receipts = Annotated[tuple["Receipt", ...], msgspec.Meta(max_length=2 * RECEIPTS_MAX)]
 Intervals = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=4 * PIECES_MAX)]
 Shares = Annotated[tuple["Share", ...], msgspec.Meta(max_length=2 * SHARES_MAX)]
+Settles = Annotated[tuple["Settle", ...], msgspec.Meta(max_length=2 * COMMITTED_MAX)]
 Bounds = Annotated[tuple[Number, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
 
 
@@ -151,6 +154,8 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """In a queue of any priorities, that of each item, as in `keys.py`."""
     since: Number = 0
     """For the queue that was made with this term, and no later one of its name; 0: for any."""
+    home: Label = ""
+    """With a `hold`: of which queue's transaction it is, with this producer and number."""
 
     @property
     def count(self) -> int:
@@ -285,6 +290,42 @@ class Settled(msgspec.Struct, frozen=True, tag="fifo.settled", array_like=True):
     left: Whole
     lease: Length = Duration(0)
     """For how long, from when that was asked, if it was extended."""
+
+
+class Promise(msgspec.Struct, frozen=True, tag="fifo.promise", array_like=True):
+    """What these leases have ends with a transaction of another queue, or goes back with it.
+
+    Answered by `Settled`.
+    """
+
+    queue: Label
+    producer: OwnName
+    sequence: Number
+    home: Label
+    settles: Settles
+
+
+class Commit(msgspec.Struct, frozen=True, tag="fifo.commit", array_like=True):
+    """Decides a transaction: these items of this queue end, and all else that is its part is done.
+
+    A number that was committed is not committed again, whatever it names the second time.
+    """
+
+    queue: Label
+    producer: OwnName
+    sequence: Number
+    settles: Settles
+    shares: Shares
+    sources: Annotated[tuple[Label, ...], msgspec.Meta(max_length=2 * COMMITTED_MAX)] = ()
+    """Other queues in which items are promised to it."""
+    patience: Length = Duration(0)
+    """How long to wait until all parts are done."""
+
+
+class Committed(msgspec.Struct, frozen=True, tag="fifo.committed", array_like=True):
+    """It was decided; in so many queues its part is not done yet, and will be."""
+
+    left: Whole = 0
 
 
 class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
@@ -535,15 +576,16 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 
 
 Request = (
-    Open | Put | PublishStaged | Plan | Get | CancelGet | Settle | Fetch | Peek | Select | Assign
-    | Locate | Survey | ReleaseGroup | ListGroups | Alter | Purge | Pause | Redrive | Describe
+    Open | Put | PublishStaged | Plan | Commit | Promise | Get | CancelGet | Settle | Fetch
+    | Peek | Select | Assign | Locate | Survey | ReleaseGroup | ListGroups | Alter | Purge
+    | Pause | Redrive | Describe
     | Delete | ListQueues | Overview | Drain | ListConsumers | Save | Restore
     | Schedule | Unschedule | ListSchedules | DescribeItem | ShowItem | ChangeItem
 )  # fmt: skip
 Response = (
-    Opened | PutDone | Receipt | Planned | Leased | GetCancelled | Settled | Fetched | Peeked
-    | Assigned | Located | Groups | Changed | QueueStatus | Deleted | QueueNames | Overviewed
-    | Drained | Consumers | Saved | Restored | Scheduled | ScheduleRows | ItemStatus
+    Opened | PutDone | Receipt | Planned | Committed | Leased | GetCancelled | Settled | Fetched
+    | Peeked | Assigned | Located | Groups | Changed | QueueStatus | Deleted | QueueNames
+    | Overviewed | Drained | Consumers | Saved | Restored | Scheduled | ScheduleRows | ItemStatus
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

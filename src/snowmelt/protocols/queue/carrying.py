@@ -110,6 +110,7 @@ class Carrying:
             put.turn,
             put.runs[0].priority if put.runs else 0,
             keys_of(put.headers),
+            put.home,
         )
         word = Offer(put.queue, home.term, operation, offered)
         self._outbox.send(node_of(home.master), word)

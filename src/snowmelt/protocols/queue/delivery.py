@@ -52,6 +52,7 @@ from snowmelt.protocols.queue.words import (
     Show,
     Spared,
     SpreadPut,
+    ToLeaderOf,
 )
 from snowmelt.protocols.queue.write_queue import WriteQueue
 
@@ -111,6 +112,8 @@ class DeliveryBuilder:
             case Say(target, message):
                 owed.told = True
                 self._outbox.send(target, message)
+            case ToLeaderOf():
+                self._outbox.send(self._outbox.me, owed)
             case EraseBodies(keeper, keys):
                 linger = Duration(2 * self._home.settings.linger)
                 word = Spared(self._home.queue, self._home.term, keys, linger)

@@ -39,6 +39,7 @@ from snowmelt.protocols.queue.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.gathering import PartedGets
 from snowmelt.protocols.queue.terms import Terms
+from snowmelt.protocols.queue.transaction_router import TransactionRouter
 from snowmelt.protocols.queue.words import NOTHING, Fence, OwnStep, SendWhenFlushed
 
 AGAIN_AFTER: Final = milliseconds(1000)
@@ -49,7 +50,8 @@ class Erasing:
 
     def __init__(
         self, outbox: Outbox, metadata: MetadataCache, copies: Copies, terms: Terms,
-        following: FollowerRole, keeping: BodyStore, ways: tuple[Carrying, PartedGets],
+        following: FollowerRole, keeping: BodyStore,
+        ways: tuple[Carrying, PartedGets, TransactionRouter],
     ) -> None:  # fmt: skip
         self._outbox = outbox
         self._metadata = metadata

@@ -48,7 +48,7 @@ class Getting:
         self._home = home
         self._state = state
         self._log = log
-        self._deadlines = deadlines
+        self.deadlines = deadlines
         self.tokens = tokens
         self._pace = pace
         self._had: Answers[bool] = OrderedDict()
@@ -137,7 +137,7 @@ class Getting:
         token = self._state.tokens.get(get)
         if token is not None:
             self._state.give_back(get, token, list(self._state.leases[token].left))
-            self._deadlines.forget(token)
+            self.deadlines.forget(token)
 
     def check(self) -> None:
         """What was answered with nothing, or left, waits for nothing and holds nothing."""

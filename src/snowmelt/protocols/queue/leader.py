@@ -61,6 +61,7 @@ from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.protocols.queue.tails import counted
 from snowmelt.protocols.queue.thinning import Thinning
+from snowmelt.protocols.queue.transacting import Transacting
 from snowmelt.protocols.queue.withdrawing import Withdrawing
 from snowmelt.protocols.queue.words import ReplyTo, Show, SpreadPut
 from snowmelt.protocols.queue.write_queue import WriteQueue
@@ -112,6 +113,9 @@ class Leader:
         self.storing = Storing(outbox, home, self.state, self.log, ways_in, self.delivery.open)
         tokens = counting((home.term << TOKEN_BITS) + 1)
         self.getting = Getting(outbox, home, self.state, self.log, self._deadlines, tokens, pace)
+        self.transacting = Transacting(
+            outbox, home, self.state, self.log, self.publishing, self.delivery, self.getting
+        )
         opened = self.delivery.open
         parts = outbox, home, self.state, self.log, ways_in, opened, self.getting
         self.parted = Partition(*parts) if home.settings.partitions > 1 else None
@@ -202,7 +206,7 @@ class Leader:
     def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
         state, token = self.state, settle.token
         lease = state.leases.get(token)
-        if lease is not None and settle.secret != lease.secret:
+        if lease is not None and (settle.secret != lease.secret or lease.promised is not None):
             return Declined("LeaseLost", f"lease {token} of queue {self.home.queue!r} is another's")
         if token >> TOKEN_BITS < self.home.since:
             text = f"queue {self.home.queue!r}, of which lease {token} is, was deleted"
@@ -246,13 +250,14 @@ class Leader:
 
     def end_leases(self) -> None:
         """There is no other process that could hold one."""
-        for token in list(self.state.leases):
-            self.state.expire(token)
+        for token, lease in list(self.state.leases.items()):
+            if lease.promised is None:
+                self.state.expire(token)
 
     def _expire(self) -> None:
         for token in self._deadlines.over(self._outbox.now):
             lease = self.state.leases.get(token)
-            if lease is not None:
+            if lease is not None and lease.promised is None:
                 client = lease.operation.client
                 self._outbox.note(f"{self.home.queue}: lease {token} of {client} ended")
                 self.state.expire(token, "" if self.delivery.holds(token) else LEASE_ENDED)
@@ -276,16 +281,7 @@ class Leader:
         if isinstance(ask, calls.Select):
             self.log.owe(Show(operation, selected(self.state.ready, ask)))
             return
-        source = self.state.dead if ask.dead else self.state.ready
-        count = min(ask.items_max, self._outbox.limits.get_items)
-        bytes_max = min(ask.bytes_max, self._outbox.limits.fetch_bytes)
-        batches, most = self.state.batches, self._outbox.limits.lease_runs
-        if isinstance(source, Keyed):
-            found = stretches(source.foremost(count, bytes_max, batches))
-        else:
-            found = batches.some(source, ask.start, count, bytes_max, most)
-        found = tellable(found, self.state.failures, batches, self._outbox.limits.spans_bytes)
-        self.log.owe(Show(operation, tuple(found)))
+        self.log.owe(Show(operation, _peeked(self.state, ask)))
 
     def look_at(self, operation: OperationId, ask: DescribeItem | ShowItem) -> None:
         """Shows one item, wherever it is (`one_item.py`)."""
@@ -408,6 +404,8 @@ class Leader:
                 self.getting.gone(operation)
             elif type(request) is SpreadPut:
                 self.storing.gone(operation, request)
+            elif type(request) is calls.Commit:
+                self.transacting.gone(operation)
             elif type(request) is OwedGrant:  # its door knows whether anybody is there
                 self.delivery.open.add(operation, request)
 
@@ -452,7 +450,7 @@ class Leader:
             self.retention.tick()
             self.scheduling.tick()
         self.admission.tick()
-        self.publishing.tick()
+        self.transacting.tick(self.publishing.tick())
         self.storing.tick()
         self.altering.tick()
         self.delivery.tick()
@@ -482,3 +480,14 @@ def _counted(step: int, state: QueueState) -> tuple[int, ...]:
     """What differs after most changes of a state."""
     counts = (len(state.changed), len(state.leases), len(state.dues), len(state.over))
     return step, *counts, state.batches.live.total, state.ready.total, state.dead.total
+
+
+def _peeked(state: QueueState, ask: calls.Peek) -> tuple[Interval, ...]:
+    """Where what is to be shown lies."""
+    source, batches, limits = state.dead if ask.dead else state.ready, state.batches, state.limits
+    count, size = min(ask.items_max, limits.get_items), min(ask.bytes_max, limits.fetch_bytes)
+    if isinstance(source, Keyed):
+        found = stretches(source.foremost(count, size, batches))
+    else:
+        found = batches.some(source, ask.start, count, size, limits.lease_runs)
+    return tuple(tellable(found, state.failures, batches, limits.spans_bytes))

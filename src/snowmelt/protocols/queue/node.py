@@ -57,6 +57,7 @@ from snowmelt.protocols.queue.router import RequestRouter
 from snowmelt.protocols.queue.statuses import Overview
 from snowmelt.protocols.queue.streams import Presence
 from snowmelt.protocols.queue.terms import Terms
+from snowmelt.protocols.queue.transaction_router import TransactionRouter
 
 Effects = list[Effect[Any]]
 HELD_AT_ONCE: Final = 200
@@ -98,11 +99,12 @@ class QueueNode:
         )
         self._gathering = PartedGets(outbox, self._copies.bodies)
         self._crossing = PartedRouter(outbox, self._metadata, self._terms, self._gathering)
+        self._transactions = TransactionRouter(outbox, self._metadata, self._terms)
         self._leaving = node_drain.NodeDrain(outbox, self._copies, self._keeping)
         disk, terms = self._copies.disk, self._terms
         self._erasing = Erasing(
             outbox, self._metadata, self._copies, self._terms, self._following, self._keeping,
-            (self._carrying, self._gathering),
+            (self._carrying, self._gathering, self._transactions),
         )  # fmt: skip
         ways = self._transfer, self._carrying, self._gathering
         self._door = RequestRouter(outbox, self._metadata, disk, terms, *ways)
@@ -318,6 +320,7 @@ class QueueNode:
         self._metadata.heard(home)
         self._erasing.heard(source, home)
         self._crossing.heard(home)
+        self._transactions.heard(home)
 
     def _seek(self, source: NodeId, seek: messages.ListCopies) -> None:
         held, more = self._copies.held(seek.after, HELD_AT_ONCE)
@@ -426,4 +429,5 @@ class QueueNode:
             words.CallRouted: self._door.heard,
             words.AssignmentStored: controller.told,
             **self._crossing.hears(),
+            **self._transactions.hears(),
         }

@@ -231,6 +231,13 @@ class Producers:
             self._fold(name, known)
         self._bound(known)
 
+    def close(self, name: str, number: int, wall: int) -> None:
+        """Nothing is ever put under this number, which was not used."""
+        known = self._heard_of(name, wall)
+        known.closed.add(Interval(number, number + 1))
+        self._fold(name, known)
+        self._bound(known)
+
     def _bound(self, known: ProducerState) -> None:
         # Rule 3.
         while known.numbers.pieces + known.closed.pieces > self._limits.producer_gaps:

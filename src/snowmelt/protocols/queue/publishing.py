@@ -35,6 +35,7 @@ from snowmelt.protocols.queue.retention import too_late
 from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.staged import StagedBatch
 from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.transactions import TransactionName
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
 
 STAGED_TIMES: Final = 16
@@ -85,10 +86,14 @@ class Publishing:
         wall, term = self._outbox.wall, self._home.term
         due, until = delay(self._outbox, put.due), wall + put.hold
         first, stop, owner = 0, 0, owner_of(put.producer)
+        of = TransactionName(put.home, put.producer, put.sequence) if put.home else None
+        if of is not None and self.numbering is not None:
+            self._decline(operation, "BadOption", several(self._home.queue))
+            return
         if type(put) is SpreadPut:
             first, stop = put.place.start, put.place.stop
             named = b"" if self._state.by_key is None else put.names
-            held = StagedBatch(0, put.size, term, due, until, put.priority, owner, named)
+            held = StagedBatch(0, put.size, term, due, until, put.priority, owner, named, of)
             staged.keep(put.count, held, first)
             self._state.spread.name(first, put.lies(term))
             self._log.place(Placed(put.place))
@@ -96,7 +101,7 @@ class Publishing:
             for one in by_priority(put) if put.runs[1:] else (put,):
                 priority = one.keys or (one.runs[0].priority if one.runs else 0)
                 names = b"" if self._state.by_key is None else keys_of(one.headers)
-                held = StagedBatch(0, one.size, term, due, until, priority, owner, names)
+                held = StagedBatch(0, one.size, term, due, until, priority, owner, names, of)
                 batch = staged.keep(one.count, held)
                 first, stop = first or batch.start, batch.stop
                 segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
@@ -130,7 +135,7 @@ class Publishing:
         elif self.numbering is not None and ask.receipts and not numbered:
             self.numbering.add((operation,), ask)
         else:
-            where = self._put(ask)
+            where = self._put(ask.receipts)
             producers.note(*number, where, self._outbox.wall)
             publications.end(ask, producers.lately(ask.producer))
             self._tell(operation, put_done(self._log, where))
@@ -166,10 +171,25 @@ class Publishing:
             found[at], at = held, held.stop
         return found if at == receipt.stop else {}
 
-    def _put(self, ask: calls.PublishStaged) -> Edges:
+    def bring_in(self, receipts: tuple[calls.Receipt, ...], of: TransactionName) -> bool:
+        """Puts what of a transaction is still staged under these; False while there is no room."""
+        user = owner_of(of.producer)
+        found = [(one, self._held(one, user)) for one in receipts]
+        there = [(one, held) for one, held in found if held]
+        items = items_of(one for one, _ in there)
+        staged = [one for _, held in there for one in held.values()]
+        names = [one.names for one in staged]
+        if not self._state.fits(items, sum(one.size for one in staged), *names):
+            return False
+        if there:
+            self._put(tuple([one for one, _ in there]))
+        self._state.staged.give_up(of)
+        return True
+
+    def _put(self, receipts: tuple[calls.Receipt, ...]) -> Edges:
         """All of them, in the order named; where they are."""
         state, found = self._state, dict[int, tuple[int, int]]()
-        for one in ask.receipts:
+        for one in receipts:
             at = one.first
             while at < one.stop:
                 held = state.staged.take(at)
@@ -238,9 +258,17 @@ class Publishing:
         """What it staged is not there, and it was not told."""
         self._said.pop(operation, None)
 
-    def tick(self) -> None:
-        """Drops what nobody published in its time."""
+    def tick(self) -> list[TransactionName]:
+        """Drops what nobody published in its time; of transactions, which home is to be asked."""
         staged = self._state.staged
-        staged.drop(self._outbox.wall)
+        over = staged.drop(self._outbox.wall)
         if staged.next_end is not None:
             self._outbox.wake(self._outbox.instant_of(staged.next_end))
+        return over
+
+
+def several(queue: str) -> str:
+    """Why a queue with several partitions has no part in a transaction."""
+    return (
+        f"queue {queue!r} has several partitions; a step takes from, and puts into, queues of one"
+    )

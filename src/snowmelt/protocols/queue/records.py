@@ -23,6 +23,7 @@ A record has a key whose first byte is its kind:
     x PLACE     which data nodes have the bodies of a batch
     u NAME      what was published under a number, or is planned
     q, m NAME   a schedule: what it puts, and when it fires next (`schedules.py`)
+    o NAME      a transaction that was decided, and whose parts are not done (`transactions.py`)
     r           how far a queue is that is made of a backup (`backups.py`)
 """
 
@@ -51,6 +52,7 @@ from snowmelt.protocols.queue.spread import Spread
 from snowmelt.protocols.queue.staged import NEXT, StagedBatches
 from snowmelt.protocols.queue.state import STATUS, ItemCounts, Lease, QueueState, keep_keys, without
 from snowmelt.protocols.queue.tails import Tails
+from snowmelt.protocols.queue.transactions import TransactionName, Transactions
 from snowmelt.protocols.queue.words import Pairs
 
 RESTORING: Final = b"r"
@@ -79,6 +81,7 @@ class _Leased(msgspec.Struct, frozen=True, array_like=True):
     length: Duration = Duration(0)
     seen: PhaseStamp = NEVER
     secret: bytes = b""
+    promised: TransactionName | None = None
 
 
 def changed(state: QueueState) -> tuple[Pairs, tuple[Interval, ...]]:
@@ -122,6 +125,7 @@ def _keys(state: QueueState) -> Iterator[bytes]:
     yield from state.staged.keys()
     yield from state.spread.keys()
     yield from state.schedules.keys()
+    yield from state.transactions.keys()
     yield from (publications.key(name) for name, _ in state.publications)
     if state.restoring != NEVER_RESTORED:
         yield RESTORING
@@ -157,7 +161,7 @@ def record(state: QueueState, key: bytes) -> bytes | None:
         case b"z":
             delay = state.delays.at(int.from_bytes(rest))
             return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
-        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"i" | b"j":
+        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"i" | b"j" | b"o":
             return _part(state, kind).record(key)
         case b"u":
             known = state.publications.named(publications.name_of(rest))
@@ -168,7 +172,9 @@ def record(state: QueueState, key: bytes) -> bytes | None:
             raise AssertionError(f"no record has the key {key!r}")
 
 
-_Part = StagedBatches | Tails | Spread | PutTimes | Schedules | KeysByPosition | ByKey
+_Part = (
+    StagedBatches | Tails | Spread | PutTimes | Schedules | KeysByPosition | ByKey | Transactions
+)
 
 
 def _part(state: QueueState, kind: bytes) -> _Part:
@@ -186,12 +192,16 @@ def _part(state: QueueState, kind: bytes) -> _Part:
             return state.times
         case b"v":
             return state.tails
+        case b"o":
+            return state.transactions
         case _:
             return state.schedules
 
 
 def _of_lease(lease: Lease) -> bytes:
     row = lease.operation, steps(lease.left), lease.ahead
+    if lease.promised is not None:
+        return _ENCODE((*row, lease.length, lease.seen, lease.secret, lease.promised))
     if lease.secret:
         return _ENCODE((*row, lease.length, lease.seen, lease.secret))
     if lease.seen != NEVER:
@@ -240,8 +250,9 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
         case b"l":
             told, token = _DECODE(value, type=_Leased), int.from_bytes(rest)
             left, how = IntervalSet(stepped(told.left)), (told.ahead, told.length, told.seen)
-            state.leases[token] = Lease(told.operation, left, *how, told.secret)
+            state.leases[token] = Lease(told.operation, left, *how, told.secret, told.promised)
             state.tokens[told.operation] = token
+            state.transactions.promise(told.promised, token)
         case b"c":
             state.takers.restore(key, value)
         case b"p" | b"n":
@@ -258,7 +269,7 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
             start = int.from_bytes(rest)
             state.delays.restore(Interval(start, stop), due)
             insort(state.dues, (due, start, stop))
-        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"i" | b"j":
+        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"i" | b"j" | b"o":
             _part(state, key[:1]).restore(key, value)
         case b"u":
             publication = _DECODE(value, type=publications.PublicationRecord)

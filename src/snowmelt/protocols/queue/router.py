@@ -159,6 +159,10 @@ class RequestRouter:
                 leader.publishing.publish(operation, request)
             case calls.Plan():
                 leader.publishing.plan(operation, request)
+            case calls.Commit():
+                leader.transacting.commit(operation, request)
+            case calls.Promise():
+                leader.transacting.promise(operation, request)
             case calls.Peek() | calls.Select() | calls.Describe() | ListConsumers() | Save():
                 leader.look(operation, request)
             case DescribeItem() | ShowItem():

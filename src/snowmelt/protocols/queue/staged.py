@@ -2,7 +2,8 @@
 
 1. A batch's bodies lie at a place of its own, above all positions, and stay there when it is
    published. No place is given twice.
-2. What nobody publishes in its time is dropped: its bodies are erased.
+2. What nobody publishes in its time is dropped: its bodies are erased. What is of a transaction is
+   not: it is known then that its home is to be asked.
 3. What no copy can be read of any more is not staged any more.
 """
 
@@ -13,6 +14,7 @@ import msgspec
 
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.batches import SPREAD, STAGED, StoredBatch
+from snowmelt.protocols.queue.transactions import TransactionName
 
 KIND: Final = b"w"
 NEXT: Final = KIND
@@ -39,6 +41,8 @@ class StagedBatch(msgspec.Struct, frozen=True, array_like=True):
     """The user whose producer put it: no other user publishes it."""
     names: bytes = b""
     """The keys of its items, where the queue asks for them (`by_key.py`)."""
+    of: TransactionName | None = None
+    """By which it is published, or dropped (`transactions.py`)."""
 
 
 _DECODE: Final = msgspec.msgpack.Decoder(StagedBatch).decode
@@ -51,8 +55,8 @@ class StagedBatches:
     >>> batch = staged.keep(3, StagedBatch(0, 300, 1, due=0, until=1000))
     >>> staged.items, batch.place == Interval(STAGED, STAGED + 3)
     (3, True)
-    >>> staged.drop(1000); staged.items, over == [batch.place]
-    (0, True)
+    >>> staged.drop(1000), staged.items, over == [batch.place]
+    ([], 0, True)
     """
 
     def __init__(self, changed: dict[bytes, None], over: list[Interval]) -> None:
@@ -61,6 +65,8 @@ class StagedBatches:
         self._changed = changed
         self._over = over
         self._held: dict[int, StagedBatch] = {}
+        self._of: dict[TransactionName, dict[int, None]] = {}
+        """The places of what is of a transaction."""
         self._next = STAGED
         self._earliest = _NEVER
         """None is dropped before this."""
@@ -83,6 +89,8 @@ class StagedBatches:
     def _add(self, place: int, held: StagedBatch) -> None:
         self._held[place] = held
         self.items += held.stop - place
+        if held.of is not None:
+            self._of.setdefault(held.of, {})[place] = None
         if place < SPREAD:
             self._next = max(self._next, held.stop)
         self._earliest = min(self._earliest, held.until)
@@ -91,15 +99,26 @@ class StagedBatches:
         held = self._held.pop(place)
         self.items -= held.stop - place
         self._changed[_key(place)] = None
+        if held.of is not None:
+            own = self._of[held.of]
+            del own[place]
+            if not own:
+                del self._of[held.of]
         return held
 
-    def drop(self, wall: int) -> None:
+    def give_up(self, name: TransactionName) -> None:
+        """What is of a transaction, and was not published with it."""
+        self._forget(list(self._of.get(name, ())))
+
+    def drop(self, wall: int) -> list[TransactionName]:
         """Those whose time is over by then (rule 2). O(1) while there can be none."""
         if wall < self._earliest:
-            return
-        self._forget([place for place, held in self._held.items() if held.until <= wall])
+            return []
+        over = [(place, held.of) for place, held in self._held.items() if held.until <= wall]
+        self._forget([place for place, of in over if of is None])
         earliest = min((held.until for held in self._held.values()), default=_NEVER)
         self._earliest = max(earliest, wall + LOOK_EVERY)
+        return list(dict.fromkeys([of for _, of in over if of is not None]))
 
     def lose(self, where: Interval) -> None:
         """Those of which bodies lay there (rule 3)."""

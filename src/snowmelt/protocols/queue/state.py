@@ -46,6 +46,7 @@ from snowmelt.protocols.queue.spread import Spread
 from snowmelt.protocols.queue.staged import StagedBatches
 from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails, bounded
 from snowmelt.protocols.queue.takers import Takers
+from snowmelt.protocols.queue.transactions import TransactionName, Transactions
 
 STATUS: Final = b"s"
 SPARE: Final = 64
@@ -65,6 +66,8 @@ class Lease(msgspec.Struct):
     """In a partition, what its phase saw (`parted/`, rule 11)."""
     secret: bytes = b""
     """Who settles it must say so; empty in leases of before there was one."""
+    promised: TransactionName | None = None
+    """With which alone it ends."""
 
 
 class ItemCounts(msgspec.Struct, array_like=True):
@@ -136,6 +139,7 @@ class QueueState:
         self.staged = StagedBatches(self.changed, self.over)
         self.spread = Spread(self.changed)
         self.publications = Publications(self.changed)
+        self.transactions = Transactions(self.changed)
         self.schedules = Schedules(self.changed)
         self.times = PutTimes(self.changed, settings.priorities)
         self.restoring = NEVER_RESTORED

@@ -16,7 +16,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls, messages
 from snowmelt.protocols.queue.backups import Records
 from snowmelt.protocols.queue.batches import StoredBatch
-from snowmelt.protocols.queue.messages import Keeper, Keepers, OfTerm, Term
+from snowmelt.protocols.queue.messages import Keeper, Keepers, Name, OfTerm, Term
 from snowmelt.protocols.queue.parted import words as parted
 from snowmelt.protocols.queue.segments import Segment
 from snowmelt.protocols.queue.settings import PUT_BYTES_MAX
@@ -147,6 +147,8 @@ class Offered(msgspec.Struct, array_like=True):
     priority: Unsigned
     names: Blob = b""
     """The keys of its items (`labels.keys_of`)."""
+    home: Label = ""
+    """As in `calls.Put`."""
 
 
 @final
@@ -310,6 +312,34 @@ class FetchedBodies(OfTerm, frozen=True, tag="queue.fetched", array_like=True):
     bodies: Annotated[tuple[Body, ...], MANY]
 
 
+class Decided(OfTerm, frozen=True, tag="queue.decided", array_like=True):
+    """The home of a transaction tells a queue that has a part in it (`transactions.py`)."""
+
+    to: Name
+    producer: Label
+    number: Count
+    committed: bool
+    """Or it was given up."""
+    receipts: Annotated[tuple[calls.Receipt, ...], MANY] = ()
+    """What is to be put."""
+
+
+class PartDone(OfTerm, frozen=True, tag="queue.part-done", array_like=True):
+    """A queue tells the home that its part is done, and safe."""
+
+    to: Name
+    producer: Label
+    number: Count
+
+
+class AskDecision(OfTerm, frozen=True, tag="queue.ask-decision", array_like=True):
+    """A queue that has a part in a transaction asks its home what was decided."""
+
+    to: Name
+    producer: Label
+    number: Count
+
+
 class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
     """It heard of this term, which is later than that of whom it tells."""
 
@@ -317,7 +347,18 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
 ToFollower = Append | Confirm | Fence | SnapshotChunk | FetchBodies | Thin
 ToLeader = Appended | AppendRejected | NoRoom | Confirmed | Fenced | BodyStored | Lacks | Spare
 ToOthers = (
-    Bring | FetchedBodies | Superseded | Offer | Goes | PutReply | StoreBody | CopyBody | Spared
+    Bring
+    | FetchedBodies
+    | Superseded
+    | Offer
+    | Goes
+    | PutReply
+    | StoreBody
+    | CopyBody
+    | Spared
+    | Decided
+    | PartDone
+    | AskDecision
 )
 Message = ToFollower | ToLeader | ToOthers
 
@@ -382,7 +423,15 @@ class Say(msgspec.Struct):
     told: bool = False
 
 
-Owed = ReplyTo | Deliver | Show | EraseBodies | Say
+class ToLeaderOf(msgspec.Struct, frozen=True):
+    """For whoever leads a queue, on whichever node: it is said again if it does not arrive."""
+
+    word: Decided | PartDone | AskDecision
+    again: bool = False
+    """Whether it was said before, and what is known of that queue's home may be old."""
+
+
+Owed = ReplyTo | Deliver | Show | EraseBodies | Say | ToLeaderOf
 
 
 class Placed(msgspec.Struct, frozen=True, gc=False):

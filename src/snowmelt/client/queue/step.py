@@ -1,0 +1,145 @@
+# Made of step_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""What is taken, put and acknowledged in one step; blocking."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, Self
+
+from snowmelt.client.connection.session import TIMEOUT, checked
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.leases.items import Item, Items, leave
+from snowmelt.client.leases.steps import BYTES_MAX
+from snowmelt.client.queue.bodies import Key
+from snowmelt.client.queue.face import Queue
+from snowmelt.client.queue.open_once import root
+from snowmelt.client.queue.step_parts import StepParts, checked_queue
+from snowmelt.core.errors import BadOption, SnowmeltError
+
+STEP_SECONDS: Final = 30.0
+
+
+class Step:
+    """What is taken from queues, put into others and acknowledged: all of it happens, or nothing.
+
+    `with cluster.step() as step:` gives it. When the block ends, all that was taken in it is
+    acknowledged and all that was put comes in, whoever dies at which moment. When it is left by an
+    exception nothing is put, and what was taken goes back, as from a `with` of an item.
+
+    What it takes is leased as by any `get`, for as long as its queue says: a step that took longer
+    raises `LeaseLost` at its end, and nothing of it has happened.
+
+    >>> import snowmelt, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         orders, bills = cluster.fifo("orders"), cluster.fifo("bills")
+    ...         _ = orders.put(b"one")
+    ...         with cluster.step() as step:
+    ...             order = step.get(orders)
+    ...             step.put(bills, b"bill for " + order.body)
+    ...         (bills.get()).body, (orders.stats()).done
+    (b'bill for one', 1)
+    """
+
+    __reduce__ = stays("begin one there")
+
+    def __init__(self, port: Port, timeout: float = STEP_SECONDS) -> None:
+        self._port = port
+        self._timeout = checked(timeout)
+        self._parts = StepParts()
+        self._held: list[Item | Items] = []
+        self.waiting = 0
+        """Once it has ended: in how many queues its items will come in, but had no room, or no node
+        was there, until its time was over."""
+
+    def get(
+        self, queue: Queue[Any], *, timeout: float = TIMEOUT, lease: float | None = None
+    ) -> Item:
+        """Takes the first item of a queue, as its own `get` does."""
+        item: Item = self._own(queue).get(timeout=timeout, lease=lease)
+        self._keep(item)
+        return item
+
+    def get_many(
+        self,
+        queue: Queue[Any],
+        items_max: int = 1000,
+        *,
+        bytes_max: int = BYTES_MAX,
+        timeout: float = TIMEOUT,
+    ) -> Items:
+        """Takes the first items of a queue, as its own `get_many` does."""
+        get = self._own(queue).get_many(items_max, bytes_max=bytes_max, timeout=timeout)
+        items: Items = get
+        self._keep(items)
+        return items
+
+    def ack(self, held: Item | Items) -> None:
+        """What was taken elsewhere is acknowledged with this step.
+
+        If the step fails, it stays with whoever took it.
+        """
+        if not isinstance(held, Item | Items):
+            raise BadOption("item", held, "an Item or Items of a queue of this cluster")
+        sender, delivered, where = held.leased
+        if root(sender.port) is not root(self._port):
+            raise BadOption("item", held, "one of a queue of the cluster whose step this is")
+        self._parts.take(sender, delivered, where)
+
+    def put(
+        self,
+        queue: Queue[Any],
+        body: Any,
+        *,
+        priority: float | None = None,
+        key: Key | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
+        delay: float = 0.0,
+    ) -> None:
+        """Puts an item when the step ends, as the queue's own `put` would; nothing waits for that.
+
+        Items of one queue come in one behind the other, in their order.
+        """
+        own = self._own(queue)
+        written = own._codec.body(body)  # noqa: SLF001
+        steps, tracing = own._steps, own.tracing  # noqa: SLF001
+        if tracing is None:
+            self._parts.put(steps, written, priority, key, headers, delay)
+            return
+        with tracing.put(own.name, headers) as traced:
+            self._parts.put(steps, written, priority, key, traced.headers, delay)
+
+    def _own(self, queue: Queue[Any]) -> Queue[Any]:
+        own: Queue[Any] = checked_queue(queue, Queue)
+        if root(own._port) is not root(self._port):  # noqa: SLF001
+            raise BadOption("queue", queue, "one of the cluster whose step this is")
+        return own
+
+    def _keep(self, held: Item | Items) -> None:
+        try:
+            self.ack(held)
+        except BaseException:
+            with suppress(SnowmeltError):
+                held.release()
+            raise
+        self._held.append(held)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
+            self._give_back(error)
+            return
+        try:
+            self.waiting = run(self._port, self._parts.commit(self._timeout))
+        except BaseException:
+            for held in self._held:
+                with suppress(SnowmeltError):  # if it was decided all the same, nothing is held
+                    held.release()
+            raise
+
+    def _give_back(self, error: BaseException) -> None:
+        self._parts.over = "one that failed"
+        for held in self._held:
+            leave(held, error)

@@ -1,0 +1,229 @@
+"""What a program takes and puts in one step, gathered until its end, and how that is told.
+
+1. Nothing is sent before the end: until then nothing of it can be in a queue.
+2. At the end what is put is staged in its queues, what was taken from all sources but one is
+   promised, and the one left decides (`protocols/queue/transactions.py`). So a step that fails on
+   the way there has put nothing, and acknowledged nothing.
+3. Once it is decided the nodes do the rest, whether or not this program lives. It waits for that
+   until its time is over.
+4. One that took from one lease, and puts nothing, is an acknowledgement like any other.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from snowmelt.client.coalescing.joint_puts import PutRequest
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import LeasedItems, runs
+from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
+from snowmelt.client.priority.steps import RankedSteps
+from snowmelt.client.queue.bodies import CALL, Key, PutItems, together
+from snowmelt.core.batch import Buffer
+from snowmelt.core.errors import BadOption, LeaseLost, TooLarge
+from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.queue.calls import (
+    COMMITTED_MAX,
+    Commit,
+    Committed,
+    Promise,
+    Put,
+    Receipt,
+    Settle,
+    Share,
+)
+from snowmelt.protocols.queue.labels import each_own
+
+ITEMS_MAX: Final = 100_000
+BYTES_MAX: Final = 64 << 20
+HOLD: Final = 60.0
+"""So many seconds, and those of the step itself, later a queue asks what became of it."""
+_ITEM: Final = 100
+"""What an item weighs besides its bytes."""
+
+
+class Acknowledger(Protocol):
+    """Who tells a queue about a lease."""
+
+    @property
+    def steps(self) -> LeaseSteps:
+        """The queue."""
+
+    def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
+        """These were acknowledged in another way."""
+
+
+class Transaction(msgspec.Struct, frozen=True):
+    """Under which name something is staged, and for how long."""
+
+    home: str
+    producer: str
+    number: int
+    hold: Duration
+
+
+Taken = tuple[Acknowledger, LeasedItems, tuple[Interval, ...]]
+
+
+class StepParts:
+    """What one step has so far."""
+
+    def __init__(self) -> None:
+        self.over = ""
+        """Why nothing can be added any more."""
+        self._queues: dict[str, FifoSteps] = {}
+        """By name: a program may have a queue in several hands."""
+        self._taken: dict[str, dict[int, list[Taken]]] = {}
+        """By queues, and by the tokens of their leases."""
+        self._puts: dict[str, list[PutRequest]] = {}
+        self._items = 0
+        self._bytes = 0
+
+    def take(self, sender: Acknowledger, delivered: LeasedItems, where: Interval | None) -> None:
+        """These are acknowledged with it."""
+        steps = sender.steps
+        if not isinstance(steps, FifoSteps):
+            raise BadOption("item", steps.name, "an item of a queue")
+        self._check(steps)
+        delivered.check_own(where)
+        done = delivered.open_in(where)
+        if not done:
+            raise LeaseLost(f"what was taken from {steps.name} is settled already, or lost")
+        leases = self._taken.setdefault(steps.name, {})
+        if len(leases) >= COMMITTED_MAX and delivered.token not in leases:
+            raise TooLarge(f"a step has up to {COMMITTED_MAX} leases of a queue: end it sooner")
+        leases.setdefault(delivered.token, []).append((sender, delivered, done))
+
+    def put(
+        self,
+        steps: FifoSteps,
+        body: Buffer,
+        priority: float | None,
+        key: Key | None,
+        headers: Mapping[str, str | bytes] | None,
+        delay: float,
+    ) -> None:
+        """This is put with it."""
+        self._check(steps)
+        if isinstance(steps, RankedSteps):
+            asked = steps.ranked(body, priority or 0, headers, delay, 0, key)
+        elif priority is not None:
+            raise BadOption("priority", priority, f"none in {steps.name}, which is a fifo")
+        else:
+            asked = steps.one(body, headers, delay, 0, key)
+        one: PutRequest = asked.what
+        size = len(one.body) + len(one.headers) + _ITEM
+        if self._items >= ITEMS_MAX or self._bytes + size > BYTES_MAX:
+            text = f"a step puts up to {ITEMS_MAX} items and {BYTES_MAX >> 20} MiB: end it sooner"
+            raise TooLarge(text)
+        self._items, self._bytes = self._items + 1, self._bytes + size
+        self._puts.setdefault(steps.name, []).append(one)
+
+    def _check(self, steps: FifoSteps) -> None:
+        if self.over:
+            raise BadOption("step", self.over, "one that has not ended: begin another")
+        if steps.parts is not None or steps.is_part:
+            allowed = "queues of one partition, from which a step takes and into which it puts"
+            raise BadOption("queue", steps.name, allowed)
+        self._queues.setdefault(steps.name, steps)
+        if len(self._queues) > COMMITTED_MAX:
+            raise TooLarge(f"a step has up to {COMMITTED_MAX} queues: end it sooner")
+
+    # --- its end ----------------------------------------------------------------------------------
+
+    def commit(self, timeout: float, hold: float = HOLD) -> Steps[int]:
+        """All of it happens, or raises; in how many queues its part is not done yet (rule 3)."""
+        self.over = "one that has ended"
+        wait = Wait(timeout)
+        queues = self._queues
+        sources = {
+            name: tuple(_settles(queues[name], some)) for name, some in self._taken.items() if some
+        }
+        if not (sources or self._puts):
+            return 0
+        home = queues[next(iter([*sources, *self._puts]))]
+        own = sources.pop(home.name, ())
+        if not (self._puts or sources) and len(own) == 1:  # rule 4
+            yield from home.ask_about(own[0], wait.left)
+            self._noted()
+            return 0
+        producer = home.producer.unnamed
+        number = producer.number(None)
+        of = Transaction(home.name, producer.name, number, seconds(hold + wait.left))
+        shares: list[Share] = []
+        for name, some in self._puts.items():
+            receipts = yield from _staged(queues[name], some, of, wait)
+            shares.append(Share(name, tuple(receipts), 0))
+        for name, settles in sources.items():
+            ask = Promise(name, producer.name, number, home.name, settles)
+            yield from queues[name].ask_about(ask, wait.left)
+        commit = Commit(
+            home.name, producer.name, number, own, tuple(shares), tuple(sources), wait.patience
+        )
+        committed: Committed = yield from home.ask_about(commit, wait.left)
+        self._noted()
+        return committed.left
+
+    def _noted(self) -> None:
+        """What was taken is acknowledged."""
+        for leases in self._taken.values():
+            for some in leases.values():
+                for sender, delivered, done in some:
+                    sender.ended(delivered, done)
+
+
+def _settles(steps: FifoSteps, leases: dict[int, list[Taken]]) -> Iterator[Settle]:
+    for token, some in leases.items():
+        for _, delivered, _ in some:
+            delivered.check_process()
+        done = runs(sorted([where for _, _, done in some for where in done]))
+        yield steps.settle_of(LeaseUpdate(token, done=done))
+
+
+def _staged(
+    steps: FifoSteps,
+    some: list[PutRequest],
+    of: Transaction,
+    wait: Wait,
+) -> Steps[list[Receipt]]:
+    receipts = list[Receipt]()
+    for alike in _calls(some):
+        items: PutItems
+        if isinstance(steps, RankedSteps):
+            items, headers = yield from steps.gathered(alike, wait)
+        else:
+            items = together([one.body for one in alike])
+            headers = each_own([one.headers for one in alike])
+        put = Put(
+            steps.name, of.producer, of.number, items.offsets, items.blob, headers,
+            -alike[0].delay, hold=of.hold, runs=items.runs, keys=items.keys, home=of.home,
+        )  # fmt: skip
+        receipt: Receipt = yield from steps.ask_store(put, wait.left, len(items.blob))
+        receipts.append(receipt)
+    return receipts
+
+
+def _calls(some: Iterable[PutRequest]) -> Iterator[list[PutRequest]]:
+    """Items with one delay, as many as go in one call; in their order."""
+    alike, size = list[PutRequest](), 0
+    for one in some:
+        weight = len(one.body) + len(one.headers)
+        full = len(alike) >= CALL.items or size + weight > CALL.bytes
+        if alike and (full or one.delay != alike[0].delay):
+            yield alike
+            alike, size = [], 0
+        alike.append(one)
+        size += weight
+    if alike:
+        yield alike
+
+
+def checked_queue(queue: Any, kind: type) -> Any:
+    """What a step takes from, or puts into."""
+    if isinstance(queue, kind):
+        return queue
+    raise BadOption("queue", queue, "a queue of this cluster, as cluster.fifo(NAME) gives it")

@@ -1,0 +1,93 @@
+"""Lives with steps from queue to queue, under all faults: nothing is lost, and nothing doubled."""
+
+import pytest
+
+from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.producers import Producers
+from snowmelt.protocols.queue.staged import StagedBatches
+from snowmelt.protocols.queue.transacting import Transacting
+from snowmelt.protocols.queue.transactions import Transactions
+from snowmelt_world.families.queue import HURTS
+from snowmelt_world.families.queue_steps import StepLife
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of
+
+KEEPING = [
+    kind for kind in kinds_of("queue") if kind not in {one.__struct_config__.tag for one in HURTS}
+]
+"""All faults but those that take what there are copies of."""
+
+
+def lived(seed, kinds, coordinator="disk"):
+    return live(drawn("queue", seed, kinds, coordinator=coordinator), StepLife)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_life_with_all_faults_ends_well(seed):
+    report = lived(seed, kinds_of("queue"))
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_where_no_disk_is_hurt_each_item_comes_out_once(seed):
+    report = lived(seed, KEEPING)
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+def test_a_life_over_etcd_ends_well():
+    report = lived(0, kinds_of("queue"), ETCD_DECIDES)
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+# --- planted --------------------------------------------------------------------------------------
+
+
+def who_leads_next_does_not_know_what_is_open(patch):
+    patch.setattr(Transactions, "restore", lambda *_: None)
+
+
+def what_is_given_up_may_be_decided_later(patch):
+    patch.setattr(Producers, "close", lambda *_: None)
+
+
+def what_is_staged_is_dropped_when_its_hold_is_over(patch):
+    drop = StagedBatches.drop
+
+    def drops(self, wall):
+        for name in drop(self, wall):
+            self.give_up(name)
+        return []
+
+    patch.setattr(StagedBatches, "drop", drops)
+
+
+def what_is_promised_ends_by_itself(patch):
+    def ends(self, operation, _):
+        self._tell(operation, calls.Settled(0))
+
+    patch.setattr(Transacting, "promise", ends)
+
+
+def a_lease_that_is_over_counts(patch):
+    patch.setattr(Transacting, "_lost", lambda *_: "")
+
+
+PLANTS = {
+    who_leads_next_does_not_know_what_is_open: 32,
+    what_is_given_up_may_be_decided_later: 10,
+    what_is_staged_is_dropped_when_its_hold_is_over: 2,
+    what_is_promised_ends_by_itself: 0,
+    a_lease_that_is_over_counts: 0,
+}
+"""With the life that finds each."""
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_it_is_found(plant, monkeypatch):
+    monkeypatch.setattr(Leader, "check", lambda _: None)  # by who put and got, not from inside
+    plant(monkeypatch)
+    sentence = lived(PLANTS[plant], KEEPING).sentence
+    assert any(one in sentence for one in ("is lost", "is doubled", "in one target of its step"))
+    monkeypatch.undo()
+    assert lived(PLANTS[plant], KEEPING).ending is Ending.SETTLED

@@ -1,0 +1,288 @@
+"""Steps from queue to queue, under all faults: what comes out is judged.
+
+Some put items into the sources; others take them, from one source or two, put one for each into
+every target, and end the step by the shipped code (`client/queue/step_parts.py`). They die at drawn
+moments. When the load is over one of them does the rest, and takes what is in the targets. Of each
+item that was put there has to be just one in each target, wherever who died.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import LeasedItems
+from snowmelt.client.leases.steps import LeaseUpdate
+from snowmelt.client.queue.options import ProducerSequence
+from snowmelt.client.queue.step_parts import HOLD, StepParts
+from snowmelt.core.batch import Batch
+from snowmelt.core.errors import NoSuchQueue
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt_world.families.fifo_actors import Phase, Stage
+from snowmelt_world.families.programs import FAILURES, pause
+from snowmelt_world.families.queue import HURTS, QueueLife
+from snowmelt_world.families.queue_deleted import BYTES, SECONDS, SHORT, User
+from snowmelt_world.families.shipped import Run
+from snowmelt_world.judge.deleted import DeletedLedger
+from snowmelt_world.world import Broken, World
+
+LOST_AFTER: Final = 8
+"""So often it tries in vain before it gives up: the node of the one copy of a queue may be gone."""
+OPEN_FOR: Final = 15
+"""So many seconds after the last fault all that was decided is done."""
+SOURCES: Final = ("x0", "x1")
+TARGETS: Final = ("y0", "y1")
+DIES: Final = 0.2
+
+
+class StepLedger(msgspec.Struct):
+    """What was put into the sources, and what came out of the targets."""
+
+    keeps: bool
+    """Whether no disk is lost or damaged."""
+    asked: dict[str, None] = {}
+    sure: dict[str, None] = {}
+    """Those of which the put was answered."""
+    came: dict[str, dict[int, str]] = {}
+    """By target, and by the positions there."""
+    drained: bool = False
+    committed: int = 0
+    """How many steps were told to be."""
+
+    def judge(self) -> None:
+        """Raises `Broken` for what may not be."""
+        if not (self.keeps and self.drained):
+            return
+        for target in TARGETS:
+            count = Counter(self.came.get(target, {}).values())
+            for value, times in count.items():
+                if times > 1:
+                    raise Broken(f"{target}: {value} is doubled", target)
+                if value not in self.asked:
+                    raise Broken(f"{target}: {value} was never put", target)
+            for value in self.sure:
+                if not count[value]:
+                    raise Broken(f"{target}: {value} is lost", target)
+        first, second = [set(self.came.get(one, {}).values()) for one in TARGETS]
+        for value in first ^ second:
+            raise Broken(f"{value} is in one target of its step, and not in the other", TARGETS[0])
+
+
+class Told(msgspec.Struct):
+    """Who would tell a queue of a lease."""
+
+    steps: FifoSteps
+
+    def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
+        """They are acknowledged."""
+        delivered.settled(done)
+
+
+class StepUser(User):
+    """Puts, and takes steps."""
+
+    def __init__(self, stage: Stage, name: str, chance: Random, ledger: StepLedger) -> None:
+        unused = DeletedLedger(name, keeps=False, knows=False)
+        super().__init__(stage, name, chance, unused, None)
+        self.all = ledger
+        self._count = 0
+        self._lives = 0
+        self.queues: dict[str, FifoSteps] = {}
+        self.settings = QueueSettings()
+
+    def opens(self) -> None:
+        """As another process."""
+        self._lives += 1
+        for queue in (*SOURCES, *TARGETS):
+            name = f"c{self.name}-{self._lives}-{queue}"
+            producer = ProducerSequence(None, names=partial(str, name), chance=self.chance)
+            self.queues[queue] = FifoSteps(queue, self.settings, producer, self.chance)
+
+    def _act(self) -> None:
+        if self.stage.phase is not Phase.LOAD:
+            return
+        if self.chance.random() < 0.5:
+            self.run(self._puts_one())
+        else:
+            self._steps()
+
+    def _puts_one(self) -> Steps[None]:
+        self._count += 1
+        values = [f"{self.name}/{self._count}/{at}" for at in range(self.chance.choice((1, 1, 3)))]
+        self.all.asked.update(dict.fromkeys(values))
+        steps = self.queues[self.chance.choice(SOURCES)]
+        try:
+            yield from steps.put_many([one.encode() for one in values], None, 0.0, SECONDS, None)
+        except FAILURES:
+            return
+        self.all.sure.update(dict.fromkeys(values))
+
+    def _steps(self) -> None:
+        """One step, in which it may die."""
+        run = Run(self, self._takes_one(), lambda _: None)
+        if self.chance.random() < DIES:
+            self.after(self.some(seconds(2)), lambda: self._dies(run))
+        run.go(None)
+
+    def _dies(self, run: Run) -> None:
+        run.end()
+        self.opens()
+
+    def _takes_one(self) -> Steps[None]:
+        order = self.chance.sample(SOURCES, self.chance.choice((1, 1, 2)))
+        try:
+            yield from self.step(order, TARGETS, self.chance.choice((1, 3)))
+        except FAILURES:
+            return
+
+    def step(self, sources: Sequence[str], targets: Sequence[str], most: int) -> Steps[bool]:
+        """Whether it took anything."""
+        parts, queues = StepParts(), dict(self.queues)
+        taken: list[tuple[FifoSteps, LeasedItems]] = []
+        for name in sources:
+            delivered = yield from self._leased(queues[name], most)
+            if delivered is not None:
+                parts.take(Told(queues[name]), delivered, None)
+                taken.append((queues[name], delivered))
+                for value in _values(delivered).values():
+                    for target in targets:
+                        parts.put(queues[target], value.encode(), None, None, None, 0.0)
+        if not taken:
+            return False
+        yield pause(self.some(seconds(1)))
+        try:
+            yield from parts.commit(SECONDS, self.chance.choice((0.5 - SECONDS, 0.0, HOLD)))
+        except FAILURES:
+            for steps, delivered in taken:
+                word = LeaseUpdate(delivered.token, back=delivered.positions)
+                yield from steps.tell(delivered, word)
+            raise
+        self.all.committed += 1
+        return True
+
+    def _leased(self, steps: FifoSteps, most: int) -> Steps[LeasedItems | None]:
+        wait = Wait(self.chance.choice((0.0, 0.5)))
+        answer = yield from steps.ask_lease(most, BYTES, wait, (), ahead=False, before=-1)
+        if answer is None or not answer.leased.token:
+            return None
+        return (yield from steps.delivered(answer.leased, answer.asked, BYTES))
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def close(self) -> Steps[None]:
+        """Does what is left, and takes what came of it all."""
+        self.opens()
+        vain = 0
+        while vain < LOST_AFTER:
+            try:
+                while (yield from self.step(SOURCES, TARGETS, 20)):
+                    pass
+                if not (yield from self._holds(SOURCES)):
+                    yield pause(seconds(OPEN_FOR))
+                    yield from self._reads()
+                    self.all.drained = True
+                    return
+            except NoSuchQueue:
+                return
+            except FAILURES:
+                vain += 1
+            yield pause(seconds(1))
+
+    def _holds(self, queues: Sequence[str]) -> Steps[bool]:
+        """Whether something is there, or may come back."""
+        for name in queues:
+            status = yield from self.queues[name].stats(SHORT)
+            if status.ready or status.leased or status.delayed:
+                return True
+        return False
+
+    def _reads(self) -> Steps[None]:
+        for name in TARGETS:
+            steps = self.queues[name]
+            while True:
+                delivered = yield from self._leased(steps, 100)
+                if delivered is not None:
+                    self.all.came.setdefault(name, {}).update(_values(delivered))
+                    word = LeaseUpdate(delivered.token, done=delivered.positions)
+                    yield from steps.tell(delivered, word)
+                elif not (yield from self._holds((name,))):
+                    break
+                else:
+                    yield pause(seconds(1))
+
+
+def _values(delivered: LeasedItems) -> dict[int, str]:
+    """By their positions."""
+    return {
+        part.start + at: bytes(body).decode()
+        for part in delivered.parts
+        for at, body in enumerate(Batch.known(part.offsets, part.blob))
+    }
+
+
+class StepUsers:
+    """All of a life."""
+
+    def __init__(self, stage: Stage, *, keeps: bool) -> None:
+        self._stage = stage
+        self.ledger = StepLedger(keeps)
+        self._over = False
+
+    def add(self, world: World, dice: Random, nodes: int, end: Instant) -> None:
+        """Who puts, and who takes steps."""
+        settings = QueueSettings(
+            replicas=dice.randint(1, nodes), lease=seconds(3), deliveries_max=1_000
+        )
+        users: list[StepUser] = []
+        for number in range(dice.randint(2, 4)):
+            one = StepUser(self._stage, f"z{number}", Random(dice.random()), self.ledger)
+            one.settings = settings
+            one.opens()
+            users.append(one)
+            count = dice.choice((8, 20, 40))
+            one.begin(sorted([Instant(dice.randrange(end)) for _ in range(count)]))
+
+        def close() -> None:
+            if any(one.busy for one in users):
+                world.at(Instant(world.now + seconds(1)), close)
+            else:
+                users[0].run(self._closes(users[0]))
+
+        world.at(end, close)
+
+    def _closes(self, one: StepUser) -> Steps[None]:
+        yield from one.close()
+        self._over = True
+
+    @property
+    def unsettled(self) -> str:
+        """What is not over yet."""
+        return "" if self._over else "the steps of the queues x and y are not done yet"
+
+
+class StepLife(QueueLife):
+    """A life of queues with some from which items go to others in steps."""
+
+    def populate(self, world: World) -> None:
+        super().populate(world)
+        faults = self._scenario.faults
+        hurt = any(isinstance(one, HURTS) for one in faults)
+        self.steps = StepUsers(self._stage, keeps=not hurt)
+        nodes = len(self._scenario.nodes)
+        self.steps.add(world, self._dice("steps"), nodes, self._scenario.faults_end)
+
+    def unsettled(self, world: World) -> str:
+        """At rest when what is in those queues was taken, too."""
+        return super().unsettled(world) or ("" if self._over else self.steps.unsettled)
+
+    def judge(self, world: World) -> None:
+        super().judge(world)
+        self.steps.ledger.judge()

@@ -8,8 +8,9 @@ from cluster_bench import ClusterBench
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import calls, words
+from snowmelt.protocols.queue import calls, transactions, words
 from snowmelt.protocols.queue.deletes import Delete
+from snowmelt.protocols.queue.statuses import ChangeItem
 
 HOLD = seconds(60)
 
@@ -261,6 +262,31 @@ def test_what_is_promised_and_never_decided_goes_back_and_is_not_decided_later()
     assert step.commit("in", [settle], [], ["also"]).error == "NotStaged"
     assert step.counts("in") == (0, 1, 0)
     assert step.is_over()
+
+
+def test_what_is_promised_is_left_alone_by_who_changes_one_item() -> None:
+    step = Step("in", "also")
+    step.put("in", b"one")
+    step.put("also", b"two")
+    settle, other = step.take("in"), step.take("also")
+    promise(step, other, "in")
+    for drop in (False, True):
+        assert step.bench.ask("n1", ChangeItem("also", 0, drop)) == calls.Changed(0)
+    assert step.commit("in", [settle], [], ["also"]) == calls.Committed(0)
+    assert step.counts("also") == (0, 0, 1)
+
+
+def test_so_many_are_open_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "OPEN_MAX", 1)
+    step = Step("in", "out", items_max=1)
+    step.put("out", b"x")
+    assert step.commit("in", [], [step.stage("out", "in", b"1")]) == calls.Committed(1)
+    step.number = 8
+    told = step.commit("in", [], [step.stage("out", "in", b"2")])
+    assert (told.error, "parts are not done yet" in told.text) == ("Full", True)
+    step.bench.ask("n1", step.take("out"))
+    step.bench.run(2)
+    assert step.commit("in", [], [step.stage("out", "in", b"2")]) == calls.Committed(1)
 
 
 def test_a_part_of_a_lease_is_promised_and_the_rest_stays_as_it_was() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from snowmelt.client.coalescing.joint_puts import PutRequest
-from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.steps import Sleep, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems, runs
@@ -23,8 +23,8 @@ from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import CALL, Key, PutItems, together
 from snowmelt.core.batch import Buffer
-from snowmelt.core.errors import BadOption, LeaseLost, TooLarge
-from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.errors import BadOption, Full, LeaseLost, TooLarge
+from snowmelt.core.instant import SECOND, Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import (
     COMMITTED_MAX,
@@ -37,11 +37,13 @@ from snowmelt.protocols.queue.calls import (
     Share,
 )
 from snowmelt.protocols.queue.labels import each_own
+from snowmelt.protocols.queue.settings import HOLD_LONGEST
 
 ITEMS_MAX: Final = 100_000
 BYTES_MAX: Final = 64 << 20
 HOLD: Final = 60.0
 """So many seconds, and those of the step itself, later a queue asks what became of it."""
+PAUSE: Final = 0.2
 _ITEM: Final = 100
 """What an item weighs besides its bytes."""
 
@@ -153,7 +155,8 @@ class StepParts:
             return 0
         producer = home.producer.unnamed
         number = producer.number(None)
-        of = Transaction(home.name, producer.name, number, seconds(hold + wait.left))
+        held = min(hold + wait.left, HOLD_LONGEST / SECOND)
+        of = Transaction(home.name, producer.name, number, seconds(held))
         shares: list[Share] = []
         for name, some in self._puts.items():
             receipts = yield from _staged(queues[name], some, of, wait)
@@ -164,9 +167,16 @@ class StepParts:
         commit = Commit(
             home.name, producer.name, number, own, tuple(shares), tuple(sources), wait.patience
         )
-        committed: Committed = yield from home.ask_about(commit, wait.left)
-        self._noted()
-        return committed.left
+        while True:
+            try:
+                committed: Committed = yield from home.ask_about(commit, wait.left)
+            except Full:  # too many of its steps have parts that wait for room
+                if wait.over:
+                    raise
+                yield Sleep(PAUSE)
+            else:
+                self._noted()
+                return committed.left
 
     def _noted(self) -> None:
         """What was taken is acknowledged."""

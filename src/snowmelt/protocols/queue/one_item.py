@@ -6,7 +6,8 @@
    lease, or it is dead no more. Its failures stay, but those of a dead one.
 3. Whoever had it under a lease is told `LeaseLost` when he says what became of it. The rest of his
    lease stays his.
-4. What a group holds is the group's: it is left alone.
+4. What a group holds is the group's, and what is promised to a transaction is that one's: it is
+   left alone.
 """
 
 from snowmelt.core.instant import SECOND, Instant
@@ -52,6 +53,8 @@ def change_item(state: QueueState, operation: OperationId, ask: ChangeItem) -> i
     """Drops it, or brings it back (rules 2 to 4); whether that was done to anything."""
     position, where = ask.position, Interval(ask.position, ask.position + 1)
     if position not in state.batches.live or _group_of(state, position):
+        return 0
+    if any(position in one.left for one in state.leases.values() if one.promised is not None):
         return 0
     if ask.drop:
         state.lose(where, told=False)

@@ -283,8 +283,7 @@ class MoveTasks:
         system = {key: value for key, value in message.envelope.system.items() if key != SOURCE}
         envelope = msgspec.structs.replace(message.envelope, system=system, sent=0)
         body, headers = packed(message.body, envelope)
-        await self._dead_letters.put_once(record, target, item, body, headers)
-        await item.ack()
+        await self._dead_letters.carry(target, item, body, headers)
 
 
 def _rate(said: Any) -> int:

@@ -188,6 +188,18 @@ def test_one_item(page: Page, connected: snowmelt.Cluster) -> None:
     assert shown[1] == "b'17'"
 
 
+def test_steps(page: Page, connected: snowmelt.Cluster) -> None:
+    page.read("how-to/steps.md")
+    connected.fifo("orders").put_many([b"one", b"two"])
+    made = {"bill_of": lambda order: b"bill " + order.body, "letter_to": lambda order: order.body}
+    here, _ = page.run(0, cluster=connected, **made)
+    assert "snowmelt.Worker(orders, handle, step=True).run()" in page.blocks[1]
+    page.blocks[1] = page.blocks[1].replace(".run()", ".run(timeout=1)")
+    page.run(1, **{**here, "snowmelt": snowmelt})
+    assert sorted(one.body for one in here["bills"].get_many(5)) == [b"bill one", b"bill two"]
+    assert here["letters"].get().priority == 2
+
+
 def test_keys(page: Page, connected: snowmelt.Cluster) -> None:
     page.read("how-to/keys.md")
     assert page.run(0, cluster=connected)[1] == "b'tenant-7'\n"

@@ -43,6 +43,7 @@ COMMANDS: Final = {
         "pause": "altering",
         "resume": "altering",
         "redrive": "queue",
+        "move": "move",
         "item": "item",
         "purge": "queue",
         "delete": "queue",

@@ -1,9 +1,9 @@
 """What a program takes and puts in one step, gathered until its end, and how that is told.
 
 1. Nothing is sent before the end: until then nothing of it can be in a queue.
-2. At the end what is put is staged in its queues, what was taken from all sources but one is
-   promised, and the one left decides (`protocols/queue/transactions.py`). So a step that fails on
-   the way there has put nothing, and acknowledged nothing.
+2. At the end what is put is staged in its queues, and what was taken from all sources but one is
+   promised, side by side. Then the one left decides (`protocols/queue/transactions.py`). So a step
+   that fails on the way there has put nothing, and acknowledged nothing.
 3. Once it is decided the nodes do the rest, whether or not this program lives. It waits for that
    until its time is over.
 4. One that took from one lease, and puts nothing, is an acknowledgement like any other.
@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from snowmelt.client.coalescing.joint_puts import PutRequest
-from snowmelt.client.connection.steps import Sleep, Steps
+from snowmelt.client.connection.steps import Sleep, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems, runs
@@ -157,15 +157,11 @@ class StepParts:
         number = producer.number(None)
         held = min(hold + wait.left, HOLD_LONGEST / SECOND)
         of = Transaction(home.name, producer.name, number, seconds(held))
-        shares: list[Share] = []
-        for name, some in self._puts.items():
-            receipts = yield from _staged(queues[name], some, of, wait)
-            shares.append(Share(name, tuple(receipts), 0))
-        for name, settles in sources.items():
-            ask = Promise(name, producer.name, number, home.name, settles)
-            yield from queues[name].ask_about(ask, wait.left)
+        parts = [_staged(queues[name], some, of, wait) for name, some in self._puts.items()]
+        parts += [_promised(queues[name], some, of, wait) for name, some in sources.items()]
+        shares = tuple([one for one in all_of((yield from at_once(parts))) if one is not None])
         commit = Commit(
-            home.name, producer.name, number, own, tuple(shares), tuple(sources), wait.patience
+            home.name, producer.name, number, own, shares, tuple(sources), wait.patience
         )
         while True:
             try:
@@ -194,12 +190,17 @@ def _settles(steps: FifoSteps, leases: dict[int, list[Taken]]) -> Iterator[Settl
         yield steps.settle_of(LeaseUpdate(token, done=done))
 
 
+def _promised(
+    steps: FifoSteps, settles: tuple[Settle, ...], of: Transaction, wait: Wait
+) -> Steps[Share | None]:
+    ask = Promise(steps.name, of.producer, of.number, of.home, settles)
+    yield from steps.ask_about(ask, wait.left)
+    return None
+
+
 def _staged(
-    steps: FifoSteps,
-    some: list[PutRequest],
-    of: Transaction,
-    wait: Wait,
-) -> Steps[list[Receipt]]:
+    steps: FifoSteps, some: list[PutRequest], of: Transaction, wait: Wait
+) -> Steps[Share | None]:
     receipts = list[Receipt]()
     for alike in _calls(some):
         items: PutItems
@@ -214,7 +215,7 @@ def _staged(
         )  # fmt: skip
         receipt: Receipt = yield from steps.ask_store(put, wait.left, len(items.blob))
         receipts.append(receipt)
-    return receipts
+    return Share(steps.name, tuple(receipts), 0)
 
 
 def _calls(some: Iterable[PutRequest]) -> Iterator[list[PutRequest]]:

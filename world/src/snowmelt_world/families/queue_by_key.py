@@ -180,7 +180,8 @@ class KeyUser(User):
         if delivered is None:
             return True
         places = [place for where in delivered.positions for place in where]
-        values = _values(delivered)
+        bodies = values_of(delivered)
+        values = [bodies[place] for place in places]
         token = delivered.token
         self._note(
             Kind.GET, values, called, positions=tuple(places), token=token, held=delivered.ends
@@ -220,14 +221,13 @@ class KeyUser(User):
             yield pause(seconds(1))
 
 
-def _values(delivered: LeasedItems) -> list[str]:
-    """In the order of their positions."""
-    bodies = {
+def values_of(delivered: LeasedItems) -> dict[int, str]:
+    """By their positions."""
+    return {
         part.start + at: bytes(body).decode()
         for part in delivered.parts
         for at, body in enumerate(Batch.known(part.offsets, part.blob))
     }
-    return [bodies[place] for where in delivered.positions for place in where]
 
 
 class KeyUsers:

@@ -21,7 +21,6 @@ from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseUpdate
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.step_parts import HOLD, StepParts
-from snowmelt.core.batch import Batch
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
@@ -29,6 +28,7 @@ from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.families.fifo_actors import Phase, Stage
 from snowmelt_world.families.programs import FAILURES, pause
 from snowmelt_world.families.queue import HURTS, QueueLife
+from snowmelt_world.families.queue_by_key import values_of
 from snowmelt_world.families.queue_deleted import BYTES, SECONDS, SHORT, User
 from snowmelt_world.families.shipped import Run
 from snowmelt_world.judge.deleted import DeletedLedger
@@ -152,7 +152,7 @@ class StepUser(User):
             if delivered is not None:
                 parts.take(Told(queues[name]), delivered, None)
                 taken.append((queues[name], delivered))
-                for value in _values(delivered).values():
+                for value in values_of(delivered).values():
                     for target in targets:
                         parts.put(queues[target], value.encode(), None, None, None, 0.0)
         if not taken:
@@ -210,22 +210,13 @@ class StepUser(User):
             while True:
                 delivered = yield from self._leased(steps, 100)
                 if delivered is not None:
-                    self.all.came.setdefault(name, {}).update(_values(delivered))
+                    self.all.came.setdefault(name, {}).update(values_of(delivered))
                     word = LeaseUpdate(delivered.token, done=delivered.positions)
                     yield from steps.tell(delivered, word)
                 elif not (yield from self._holds((name,))):
                     break
                 else:
                     yield pause(seconds(1))
-
-
-def _values(delivered: LeasedItems) -> dict[int, str]:
-    """By their positions."""
-    return {
-        part.start + at: bytes(body).decode()
-        for part in delivered.parts
-        for at, body in enumerate(Batch.known(part.offsets, part.blob))
-    }
 
 
 class StepUsers:

@@ -335,6 +335,18 @@ def test_queues_with_several_partitions_have_no_part() -> None:
     assert (told.error, "several partitions" in told.text) == ("BadOption", True)
 
 
+def test_nothing_stays_open_for_a_queue_that_can_have_no_part() -> None:
+    step = Step("in")
+    step.bench.open("many", replicas=3, partitions=2)
+    receipt = calls.Receipt("1", 5, 6, 1)
+    for number, queue in enumerate(("many", "many/1", "never")):
+        step.number = number
+        told = step.bench.ask("n1", step.asks("in", [], [calls.Share(queue, (receipt,), 0)]))
+        assert isinstance(told, calls.Committed), told
+        step.bench.run(3)
+        assert step.is_over(), queue
+
+
 def test_its_records_tell_all_of_it() -> None:
     step = Step("in", "also", "out")
     step.put("in", b"one")

@@ -22,7 +22,7 @@ import snowmelt
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.spark import session
 from snowmelt.spark.session import quiet_settings
-from snowmelt.spark.standalone import Standalone
+from snowmelt_world.standalone import Standalone
 
 ROOT: Final = Path(__file__).parents[2]
 WORKERS: Final = 2

@@ -40,8 +40,8 @@ from snowmelt.spark import session
 from snowmelt.spark.reader_function import ReaderFunction
 from snowmelt.spark.session import quiet_settings, register_inside
 from snowmelt.spark.shipping import ship
-from snowmelt.spark.standalone import Standalone
 from snowmelt_world.shares import Shares, Unbounded
+from snowmelt_world.standalone import Standalone
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FREE: Final = 4.0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.program import snowmelt
-from snowmelt.spark.standalone import QUICK
+from snowmelt_world.standalone import QUICK
 
 
 @pytest.mark.timeout(300)  # half a minute; more where other tests have the cores

@@ -10,7 +10,7 @@ import pytest
 import snowmelt as library
 from cli.program import snowmelt
 from snowmelt.cli.local import LocalCluster, free_port
-from snowmelt.spark.standalone import QUICK
+from snowmelt_world.standalone import QUICK
 
 WORDS = Path(__file__).parents[2] / "examples" / "words" / "pipeline.py"
 COPIES = """

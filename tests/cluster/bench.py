@@ -13,7 +13,7 @@ from tests.cluster.standalone import SMALL, plain_environment, small, sources
 import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.cluster import Cluster
-from snowmelt.spark.standalone import Daemon, Standalone
+from snowmelt_world.standalone import Daemon, Standalone
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 280

@@ -10,7 +10,7 @@ import pyspark
 import snowmelt
 from snowmelt.cli.local import free_port
 from snowmelt.spark.java import find_java
-from snowmelt.spark.standalone import QUICK, Standalone
+from snowmelt_world.standalone import QUICK, Standalone
 
 HOME = Path(pyspark.__file__).parent
 BIN = str(Path(sys.prefix, "bin"))

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snowmelt.spark import session
-from snowmelt.spark.standalone import QUICK
+from snowmelt_world.standalone import QUICK
 
 
 @pytest.fixture(scope="session")

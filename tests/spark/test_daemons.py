@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from snowmelt.spark.standalone import Daemon
+from snowmelt_world.standalone import Daemon
 
 PROGRAM = """
 import subprocess, threading

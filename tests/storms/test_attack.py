@@ -259,7 +259,7 @@ def refused(*words: str) -> str:
 
 
 def test_only_what_is_ones_own_is_attacked() -> None:
-    assert ELSEWHERE["attack"] == "snowmelt-world"
+    assert ELSEWHERE["attack"] == "snowmelt_world.cli.attack"
     assert "'10.1.2.3'" in refused("snowmelt://127.0.0.1:4410,10.1.2.3:4410")
     assert "--yes-it-is-mine" in refused("snowmelt://node.example:4410")
     assert "--own" in refused("snowmelt://127.0.0.1:4410", "--own")

@@ -12,6 +12,7 @@ import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 import typer
@@ -71,26 +72,24 @@ COMMANDS: Final = {
         "migrate": "migrate",
         "doctor": "doctor",
     },
-    "To try": {"demo": "demo", "bench": "bench"},
 }
 """The panels of the help, their commands in its order, and the module that has each.
 
 A command loads its own module only.
 """
 
-GROUP: Final = "snowmelt.commands"
-"""The entry points by which other distributions bring commands."""
-
 ELSEWHERE: Final = {
-    "sim": "snowmelt-world",
-    "check": "snowmelt-world",
-    "chaos": "snowmelt-world",
-    "attack": "snowmelt-world",
-    "lab": "snowmelt-lab",
-    "advise": "snowmelt-lab",
-    "sqs": "snowmelt-doors",
+    "sim": "snowmelt_world.cli.sim",
+    "check": "snowmelt_world.cli.check",
+    "chaos": "snowmelt_world.cli.chaos",
+    "attack": "snowmelt_world.cli.attack",
+    "lab": "snowmelt_lab.cli.lab",
+    "advise": "snowmelt_lab.cli.advise",
+    "demo": "snowmelt_lab.cli.demo",
+    "bench": "snowmelt_lab.cli.bench",
+    "sqs": "snowmelt_doors.sqs.cli",
 }
-"""The distribution to install for a command that is not here."""
+"""The commands of other distributions, and the module that has each."""
 
 
 def program(words: Sequence[str] = ()) -> typer.Typer:
@@ -113,26 +112,32 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     first = words[0] if words else ""
     if first == "--version":
         return app
-    ours = [(panel, *one) for panel, names in COMMANDS.items() for one in names.items()]
-    wanted = [(panel, name, module) for panel, name, module in ours if name == first]
-    others = {} if wanted else _others()
-    if first in ELSEWHERE and first not in others:
-        where = ELSEWHERE[first]
-        raise CallerError(f"snowmelt {first} comes with {where}: pip install {where}")
-    if first in others:
-        ours, others = [], {first: others[first]}
-    for panel, name, module in wanted or ours:
-        _add(app, name, getattr(import_module(f"snowmelt.cli.{module}"), name), panel)
-    for name, entry in others.items():
-        _add(app, name, entry.load(), "Other packages")
+    ours = [
+        (panel, name, f"snowmelt.cli.{module}")
+        for panel, names in COMMANDS.items()
+        for name, module in names.items()
+    ]
+    others = [("Other packages", name, module) for name, module in ELSEWHERE.items()]
+    wanted = [one for one in (*ours, *others) if one[1] == first]
+    there = [one for one in others if find_spec(_package(one[2])) is not None]
+    for panel, name, module in wanted or (*ours, *there):
+        _add(app, name, _command(name, module), panel)
     return app
 
 
-def _others() -> dict[str, Any]:
-    """The commands that other distributions bring."""
-    from importlib.metadata import entry_points  # noqa: PLC0415  # no command of ours needs it
+def _package(module: str) -> str:
+    return module.partition(".")[0]
 
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+def _command(name: str, module: str) -> Any:
+    """A command of this distribution, or of another, which may not be installed."""
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != _package(module):
+            raise
+        where = _package(module).replace("_", "-")
+        raise CallerError(f"snowmelt {name} comes with {where}: pip install {where}") from None
 
 
 def _add(app: typer.Typer, name: str, command: Any, panel: str) -> None:

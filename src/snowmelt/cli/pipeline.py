@@ -137,7 +137,7 @@ def _loaded(file: Path) -> "Pipeline":
 
 
 @contextmanager
-def spark_extra(command: str, extras: str = "spark") -> Iterator[None]:
+def spark_extra(command: str, package: str = "snowmelt[spark]") -> Iterator[None]:
     """Round imports of Spark's: a missing module becomes a sentence with the way out."""
     try:
         yield
@@ -145,5 +145,5 @@ def spark_extra(command: str, extras: str = "spark") -> Iterator[None]:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRA:
             raise  # a module of ours: a bug
-        text = f'{command} needs {missing}: pip install "snowmelt[{extras}]"'
+        text = f'{command} needs {missing}: pip install "{package}"'
         raise CallerError(text) from error

@@ -1,6 +1,5 @@
 """A Spark stage: one streaming query, with a checkpoint of its own."""
 
-import threading
 import time
 from pathlib import Path
 from traceback import format_exception
@@ -48,7 +47,6 @@ class SparkRun:
         self._query: StreamingQuery | None = None
         self._counted = -1
         self._failures: list[float] = []
-        self._turn = threading.Lock()
 
     def start(self) -> None:
         """Starts the query. Raises `StageFailed`, with what Spark says of the stage's plan."""

@@ -117,8 +117,7 @@ def _workers(master: str) -> Iterator[tuple[Crew, int]]:
     if master == HERE:
         yield in_turn, WAVES_PER_CORE
         return
-    words = {"option": "--master", "also": "none, ", "extras": "spark"}
-    with on_spark(master, "snowmelt lab", **words) as session:
+    with on_spark(master, "snowmelt lab", option="--master", also="none, ") as session:
         from snowmelt.spark.where import at_once
         from snowmelt_world.spread import spread
 

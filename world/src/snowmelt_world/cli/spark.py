@@ -19,12 +19,12 @@ SPARK = typer.Option(help="Do it on Spark: its master, such as local[2] or spark
 
 @contextmanager
 def on_spark(
-    master: str, command: str, *, option: str = "--spark", also: str = "", extras: str = "spark"
+    master: str, command: str, *, option: str = "--spark", also: str = ""
 ) -> Iterator[Any]:
     """A session on this master; `also` says what else the option takes."""
     if MASTER.fullmatch(master) is None:
         raise BadOption(option, master, f"{also}local[N], local[*], yarn, spark://… or k8s://…")
-    with spark_extra(command, extras):
+    with spark_extra(command):
         from snowmelt.spark.session import session  # noqa: PLC0415  # only where Spark is needed
     with Console(stderr=True).status("Starting Spark …"):
         made = session(command, master=master)

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from snowmelt.spark.failing import cause_of
 from snowmelt.spark.session import JAVA_OPTIONS, session
-from snowmelt.spark.standalone import QUICK
+from snowmelt_world.standalone import QUICK
 from snowmelt_world.storms.spark.load import DONE, GROUP, SINK, SOURCES, StreamLoad
 
 MASTER = "local[2,2]"

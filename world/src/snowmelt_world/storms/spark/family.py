@@ -10,7 +10,7 @@ import msgspec
 
 import snowmelt
 from snowmelt.core.errors import Empty, SnowmeltError
-from snowmelt.spark.standalone import Standalone
+from snowmelt_world.standalone import Standalone
 from snowmelt_world.storms.crowd import ClientLife, StormCrowd
 from snowmelt_world.storms.family import Judgement, StormFamily
 from snowmelt_world.storms.faults import NODE, Card, Fault

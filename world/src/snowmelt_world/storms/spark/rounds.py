@@ -21,7 +21,7 @@ import msgspec
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.spark.standalone import Standalone
+from snowmelt_world.standalone import Standalone
 from snowmelt_world.storms.spark.load import StreamLoad
 from snowmelt_world.storms.spark.processes import kill
 from snowmelt_world.storms.spark.program import StreamProgram

@@ -58,7 +58,7 @@ def demo(
     end_on_sigterm()
     console = Console()
     begin = time.perf_counter()
-    with spark_extra("snowmelt demo", "demo"):
+    with spark_extra("snowmelt demo", "snowmelt-lab[spark]"):
         _load_example()
     with (
         tempfile.TemporaryDirectory(prefix="snowmelt-demo-") as scratch,
@@ -106,8 +106,8 @@ class _Story:
 
     def _spark(self, stack: ExitStack) -> Session:
         """A session, which ends with the stack; on a cluster of its own where that is wanted."""
-        from snowmelt.spark.session import quiet_settings, session  # noqa: PLC0415  only here
-        from snowmelt.spark.standalone import Standalone  # noqa: PLC0415
+        from snowmelt.spark.session import quiet_settings, session
+        from snowmelt_world.standalone import Standalone
 
         where: dict[str, str] = {}
         if self._apart is not None:
@@ -120,8 +120,8 @@ class _Story:
         return spark
 
     def _make_events(self, connection: Cluster) -> None:
-        from ufmulti.feed import feed  # noqa: PLC0415
-        from ufmulti.pipeline import RAW  # noqa: PLC0415
+        from ufmulti.feed import feed
+        from ufmulti.pipeline import RAW
 
         raw = connection.fifo(RAW)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -130,7 +130,7 @@ class _Story:
             feed(raw, self._events, SEED, lambda count: progress.update(bar, advance=count))
 
     def _run(self, connection: Cluster, spark: Session) -> None:
-        from ufmulti.pipeline import RAW, pipeline  # noqa: PLC0415
+        from ufmulti.pipeline import RAW, pipeline
 
         stages = pipeline(str(self._results / "pairs"))
         self._console.print(f"\n{stages}\n", highlight=False, markup=False, soft_wrap=True)
@@ -163,8 +163,8 @@ class _Story:
         return next((node for node in others if node.name == leader), others[0])
 
     def _account(self, connection: Cluster, spark: Session) -> bool:
-        from ufmulti.account import account, lines  # noqa: PLC0415
-        from ufmulti.histogram import draw  # noqa: PLC0415
+        from ufmulti.account import account, lines
+        from ufmulti.histogram import draw
 
         counted = account(connection, spark, self._results / "pairs", self._events, SEED)
         self._console.print("\n[bold]The account[/]")
@@ -191,14 +191,14 @@ class _Story:
 
 def _load_example() -> None:
     """Makes `ufmulti` importable: from beside the package in a checkout, or from within it."""
-    from snowmelt.spark.shipping import load  # noqa: PLC0415  only where Spark is needed
+    from snowmelt.spark.shipping import load
 
     package = Path(snowmelt.__file__).resolve().parent
     places = [package / "examples", package.parents[1] / "examples"]
     files = [place / "ufmulti" / "pipeline.py" for place in places]
     load(next((file for file in files if file.is_file()), files[0]))
-    import ufmulti.account  # noqa: PLC0415  what is missing is told now, not in the end
-    import ufmulti.histogram  # noqa: F401, PLC0415
+    import ufmulti.account
+    import ufmulti.histogram  # noqa: F401
 
 
 def _fresh(out: Path) -> Path:

@@ -1,6 +1,6 @@
 """Priorities in commands: what is said of them when items are put, and how far they reach."""
 
-from typing import Final, Protocol, cast
+from typing import Any, Final, cast
 
 import msgspec
 import typer
@@ -11,7 +11,6 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.queue.options import PriorityOptions, QueueOptions
 from snowmelt.core.errors import BadOption
-from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import QueueStatus
 from snowmelt.protocols.queue.settings import ANY
 
@@ -28,66 +27,7 @@ PARTITIONS: Final = typer.Option(
 LARGEST_FIRST: Final = typer.Option(
     "--largest-first/--least-first", help="Which priority a new queue gives out first."
 )
-
-
 _REACH: Final = {"first": 0.0, "median": 0.5, "last": 1.0}
-
-
-class PutTarget(Protocol):
-    """A queue, or one priority of it, that a command puts into."""
-
-    @property
-    def name(self) -> str:
-        """The name of the queue itself."""
-
-    @property
-    def copies(self) -> int:
-        """On how many nodes the last put was."""
-
-    def put_many(
-        self,
-        bodies: list[bytes],
-        /,
-        *,
-        key: str | None,
-        headers: dict[str, str],
-        delay: float,
-        timeout: float,
-    ) -> tuple[Interval, ...]:
-        """Puts bodies in as few calls as they fit into."""
-
-
-class Prioritized(msgspec.Struct):
-    """Puts items of one priority."""
-
-    queue: PriorityQueue
-    priority: int | float
-
-    @property
-    def name(self) -> str:
-        """The name of the queue itself."""
-        return self.queue.name
-
-    @property
-    def copies(self) -> int:
-        """On how many nodes the last put was."""
-        return self.queue.copies
-
-    def put_many(
-        self,
-        bodies: list[bytes],
-        /,
-        *,
-        key: str | None,
-        headers: dict[str, str],
-        delay: float,
-        timeout: float,
-    ) -> tuple[Interval, ...]:
-        """Puts bodies in as few calls as they fit into."""
-        priority = self.priority
-        return self.queue.put_many(
-            bodies, priority=priority, key=key, headers=headers, delay=delay, timeout=timeout
-        )
 
 
 class PriorityFlags(msgspec.Struct, frozen=True):
@@ -142,23 +82,25 @@ def into(
     said: PriorityFlags,
     timeout: float,
     partitions: int | None = None,
-) -> PutTarget:
-    """The queue of this name; whatever is said of priorities, it is a priority queue then."""
+) -> tuple[Fifo | PriorityQueue, dict[str, Any]]:
+    """The queue of this name, and the priority with which to put; of a fifo none.
+
+    Whatever is said of priorities, it is a priority queue then.
+    """
     more, all_said = QueueOptions(), cast("PriorityOptions", dict(said.options))
     if partitions is not None:
         more["partitions"] = all_said["partitions"] = partitions
-    found = cluster.queue(name, timeout=timeout)
+    found, ranked = cluster.queue(name, timeout=timeout), {"priority": said.priority or 0}
     if isinstance(found, PriorityQueue):
-        own = cluster.priority(name, **all_said) if all_said else found
-        return Prioritized(own, said.priority or 0)
+        return cluster.priority(name, **all_said) if all_said else found, ranked
     if said.priority is None and not said.options:
-        return cluster.fifo(name, **more) if more else found
+        return cluster.fifo(name, **more) if more else found, {}
     if name in cluster.queues(timeout=timeout):
         given = {"priority": said.priority, **said.options}
         option, value = next(one for one in given.items() if one[1] is not None)
         word = value.__name__ if isinstance(value, type) else value
         raise BadOption(f"--{option.replace('_', '-')}", word, f"none: {name} is a fifo")
-    return Prioritized(cluster.priority(name, **all_said), said.priority or 0)
+    return cluster.priority(name, **all_said), ranked
 
 
 def reach_of(

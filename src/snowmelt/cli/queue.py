@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 from rich.console import Console
@@ -21,8 +21,6 @@ from snowmelt.cli.priority_flags import (
     PARTITIONS,
     PRIORITIES,
     PRIORITY,
-    Prioritized,
-    PutTarget,
     into,
     reach_of,
     urgency,
@@ -40,7 +38,6 @@ from snowmelt.cli.schedules import ONCE, ScheduleFlags
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.queue.schedules import ScheduleOptions
 from snowmelt.core.errors import BadOption, CallerError
 
 LINES_AT_ONCE = 10_000
@@ -76,29 +73,29 @@ def put(
     if file is not None and bodies:
         raise BadOption("--file", str(file), "a file or bodies, not both")
     with at.open() as cluster:
-        target = into(cluster, queue, said, at.timeout, partitions)
+        target, ranked = into(cluster, queue, said, at.timeout, partitions)
+        how = {"headers": headers, "delay": delay, "timeout": at.timeout, **ranked}
         if lines:
             if bodies and bodies != ["-"]:
                 raise BadOption("--lines", bodies[0], "with --file or standard input only")
             with source(file) as stream:
-                count = _put_lines(target, stream, key, headers, delay, at.timeout)
+                count = _put_lines(target, stream, {"key": key, **how})
             print(f"{so_many(count)} put into {queue}{_on_nodes(target, at.data)}")
             return
         put_now = _bodies(bodies, file)
         if again.every is not None:
             if key is not None:
                 raise BadOption("--key", key, "none with --every; a schedule's items have no key")
-            how: ScheduleOptions = {"headers": headers, "delay": delay}
-            print(again.put(target, put_now, how, at.timeout))
+            print(again.put(target, put_now, how))
             return
-        where = target.put_many(put_now, key=key, headers=headers, delay=delay, timeout=at.timeout)
-    place = f" with priority {said.priority or 0}" if isinstance(target, Prioritized) else ""
+        where = target.put_many(put_now, key=key, **how)
+    place = f" with priority {ranked['priority']}" if ranked else ""
     place += f" at {where[0]}"
     place += _on_nodes(target, at.data)
     print(f"{so_many(len(put_now))} put into {queue}{place}")
 
 
-def _on_nodes(target: PutTarget, data: Path | None) -> str:
+def _on_nodes(target: Fifo | PriorityQueue, data: Path | None) -> str:
     """How many copies there were when a put into a cluster was answered."""
     if data is not None or not target.copies:
         return ""
@@ -137,20 +134,13 @@ def _bodies(bodies: list[str] | None, file: Path | None) -> list[bytes]:
         return [stream.read()]
 
 
-def _put_lines(
-    into: PutTarget,
-    stream: BinaryIO,
-    key: str | None,
-    headers: dict[str, str],
-    delay: float,
-    timeout: float,
-) -> int:
+def _put_lines(into: Fifo | PriorityQueue, stream: BinaryIO, how: dict[str, Any]) -> int:
     """Puts every line without its end; a count on a terminal that nothing is piped to."""
     console = Console(stderr=True)
     count = 0
     with console.status("putting …") as status:
         for part in _parts(line.removesuffix(b"\n") for line in stream):
-            into.put_many(part, key=key, headers=headers, delay=delay, timeout=timeout)
+            into.put_many(part, **how)
             count += len(part)
             status.update(f"{count:,} items put into {into.name} …")
     return count

@@ -2,17 +2,17 @@
 
 import json
 from datetime import datetime
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Any, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 import typer
 
 from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
-from snowmelt.cli.priority_flags import Prioritized, PutTarget
 from snowmelt.cli.tables import listing, wide_console
 from snowmelt.client.fifo.face import Fifo
-from snowmelt.client.queue.schedules import MISSED, ScheduleOptions
+from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.queue.schedules import MISSED
 from snowmelt.core.errors import BadOption
 
 EVERY: Final = typer.Option(help='Put it again and again: "0 7 * * 1-5", "@daily", "30s", "2h".')
@@ -41,27 +41,16 @@ class ScheduleFlags(msgspec.Struct, frozen=True):
         if self.missed not in (None, *MISSED):
             raise BadOption("--missed", self.missed, " or ".join(MISSED))
 
-    def put(
-        self, target: PutTarget, bodies: list[bytes], how: ScheduleOptions, timeout: float
-    ) -> str:
+    def put(self, queue: Fifo | PriorityQueue, bodies: list[bytes], how: dict[str, Any]) -> str:
         """Makes the schedule, and tells what was made."""
         assert self.every is not None
         if len(bodies) != 1:
             raise BadOption("--every", self.every, f"with one body, not {len(bodies)}")
         if self.missed is not None:
-            how["missed"] = cast("Literal['once', 'skip']", self.missed)
-        ranked = target if isinstance(target, Prioritized) else None
-        queue = cast("Fifo", target) if ranked is None else ranked.queue
-        made = queue.schedule(
-            self.schedule or target.name,
-            bodies[0],
-            every=self.every,
-            zone=self.zone or "UTC",
-            priority=None if ranked is None else ranked.priority,
-            timeout=timeout,
-            **how,
-        )
-        return f"schedule {made.name} of {target.name}: next at {shown(made.next, made.zone)}"
+            how = {**how, "missed": self.missed}
+        name, zone = self.schedule or queue.name, self.zone or "UTC"
+        made = queue.schedule(name, bodies[0], every=self.every, zone=zone, **how)
+        return f"schedule {made.name} of {queue.name}: next at {shown(made.next, made.zone)}"
 
 
 ONCE: Final = ScheduleFlags()

@@ -1,4 +1,4 @@
-"""`snowmelt pool put`, `get` and `try` as a person types them."""
+"""`snowmelt pool put` and `get`, and `snowmelt lab try-pool`, as a person types them."""
 
 import json
 import subprocess
@@ -27,6 +27,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.fixture
 def run(cluster: LocalCluster) -> Run:
     return lambda *words, **more: snowmelt("pool", *words, "--url", cluster.url, **more)
+
+
+@pytest.fixture
+def tried(cluster: LocalCluster) -> Run:
+    return lambda *words: snowmelt("lab", "try-pool", *words, "--url", cluster.url)
 
 
 @pytest.fixture
@@ -113,11 +118,13 @@ def test_nothing_to_get_ends_with_8(run: Run) -> None:
     assert ended.stderr == "snowmelt: nobody produces in this pool\n"
 
 
-@pytest.mark.parametrize("words", [("put", "t", "one"), ("get", "t"), ("try",)])
+@pytest.mark.parametrize(
+    "words", [("pool", "put", "t", "one"), ("pool", "get", "t"), ("lab", "try-pool")]
+)
 def test_with_no_cluster_there_it_says_how_to_start_one(words: tuple[str, ...]) -> None:
     nowhere = f"snowmelt://127.0.0.1:{free_port()}"
     begin = time.monotonic()
-    ended = snowmelt("pool", *words, "--timeout", "0.5", "--url", nowhere)
+    ended = snowmelt(*words, "--timeout", "0.5", "--url", nowhere)
     assert time.monotonic() - begin < 10
     assert (ended.returncode, ended.stdout) == (4, "")
     assert "`snowmelt up` starts a cluster on this machine" in ended.stderr
@@ -134,9 +141,6 @@ def test_with_no_cluster_there_it_says_how_to_start_one(words: tuple[str, ...]) 
         (("put", "t", "x", "--wait", "-1"), "--wait is -1.0"),
         (("get", "t", "-n", "0"), "--count is 0"),
         (("get", "t", "--out", "/dev/null"), "--out is '/dev/null'; allowed: a folder"),
-        (("try", "--producers", "0"), "--producers is 0"),
-        (("try", "--size", "1 GB"), "--size is '1 GB'"),
-        (("try", "--seconds", "nan"), "--seconds is nan"),
     ],
 )
 def test_bad_options_end_with_2(run: Run, words: tuple[str, ...], sentence: str) -> None:
@@ -145,23 +149,39 @@ def test_bad_options_end_with_2(run: Run, words: tuple[str, ...], sentence: str)
     assert sentence in ended.stderr
 
 
-def test_a_trial_is_measured(run: Run) -> None:
-    ended = run("try", "trial", "--seconds", "1.5", "--size", "10KB", "--rate", "30", "--json")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--producers", "0"), "--producers is 0"),
+        (("--size", "1GB"), "--size is '1GB'"),
+        (("--seconds", "nan"), "--seconds is nan"),
+    ],
+)
+def test_bad_options_of_a_trial_end_with_2(
+    tried: Run, words: tuple[str, ...], sentence: str
+) -> None:
+    ended = tried(*words)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert sentence in ended.stderr
+
+
+def test_a_trial_is_measured(tried: Run) -> None:
+    ended = tried("trial", "--seconds", "1.5", "--size", "10KB", "--rate", "30", "--json")
     assert (ended.returncode, ended.stderr) == (0, "")
     told = json.loads(ended.stdout)
     assert told["got"] == told["put"] > 50
     assert told["lost"] == 0
     assert 1 <= told["probes_per_object"] <= 3
-    ended = run("try", "trial", "--seconds", "0.5", "--producers", "1", "--consumers", "1")
+    ended = tried("trial", "--seconds", "0.5", "--producers", "1", "--consumers", "1")
     assert "probes an object" in ended.stdout
 
 
-def test_a_pool_in_use_is_not_tried_in(run: Run, start: Start) -> None:
+def test_a_pool_in_use_is_not_tried_in(run: Run, tried: Run, start: Start) -> None:
     start("put", "busy", "one")
     assert run("get", "busy", "--wait", "20").stdout == "one"
     start("put", "busy", "two")
     while not json.loads(run("stats", "busy", "--json").stdout)["producers"]:
         time.sleep(0.1)
-    ended = run("try", "busy")
+    ended = tried("busy")
     assert ended.returncode == 2
     assert "a pool without members" in ended.stderr

@@ -1,6 +1,6 @@
 """`snowmelt pool`: pools from a shell: their members, and what their producers have.
 
-How objects go in and out is in `pool_moving.py`, and a trial with one command in `pool_trial.py`.
+How objects go in and out is in `pool_moving.py`.
 """
 
 import json
@@ -14,7 +14,6 @@ from rich.text import Text
 from snowmelt.cli.commands import Commands
 from snowmelt.cli.options import CLUSTER, AsJson, ClusterOptions
 from snowmelt.cli.pool_moving import POOL, get, put
-from snowmelt.cli.pool_trial import try_
 from snowmelt.cli.tables import listing
 from snowmelt.client.connection.steps import run
 from snowmelt.client.pool.status import describe, pools
@@ -106,4 +105,3 @@ def _counted(count: int, what: str) -> str:
 
 for command in (put, get):
     pool.command()(command)
-pool.command(name="try")(try_)

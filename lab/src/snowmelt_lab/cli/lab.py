@@ -12,6 +12,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from snowmelt.cli.commands import Commands
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.cli.tables import listing
@@ -20,6 +21,7 @@ from snowmelt_lab.cli.arrow import arrow, arrow_compare
 from snowmelt_lab.cli.figures import figures, sweep
 from snowmelt_lab.cli.overlay import overlay
 from snowmelt_lab.cli.pool import model, pool
+from snowmelt_lab.cli.pool_trial import try_pool
 from snowmelt_lab.cli.priority import priority
 from snowmelt_lab.cli.progress import shown
 from snowmelt_lab.cli.select import select
@@ -44,10 +46,21 @@ Csv = Annotated[Path | None, typer.Option("--csv", help="Write all points into t
 Seed = Annotated[int, typer.Option(help="The same seed, the same dice.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
-lab = typer.Typer(help="The papers' experiments and models.", no_args_is_help=True)
+lab = Commands(help="The papers' experiments and models.", no_args_is_help=True)
 fifo = typer.Typer(help="Experiments with the fifo queue.", no_args_is_help=True)
 lab.add_typer(fifo, name="fifo")
-for command in (pool, model, arrow, arrow_compare, overlay, priority, select, sweep, figures):
+for command in (
+    pool,
+    model,
+    arrow,
+    arrow_compare,
+    overlay,
+    priority,
+    select,
+    sweep,
+    figures,
+    try_pool,
+):
     lab.command()(command)
 
 

@@ -1,4 +1,4 @@
-"""`snowmelt pool try`: a pool's producers and consumers with one command, each a real process.
+"""`snowmelt lab try-pool`: a pool's producers and consumers with one command, each a real process.
 
 What they are is in `pool_trial_part.py`. This process starts them, ends the producers when the time
 is over, then the consumers when nothing is left, and adds up their reports.
@@ -21,16 +21,16 @@ from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
 from snowmelt.cli.options import CLUSTER, AsJson, ClusterOptions
 from snowmelt.cli.pool_moving import reached
-from snowmelt.cli.pool_trial_part import PATIENCE, TrialPartResult, Work
 from snowmelt.client.connection.url import with_user
 from snowmelt.core.errors import BadOption, StateError
 from snowmelt.protocols.pool.settings import OBJECT_BYTES_MAX, pool_name
+from snowmelt_lab.cli.pool_trial_part import PATIENCE, TrialPartResult, Work
+from snowmelt_lab.pool.situation import bytes_of
 
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "KIB": 1 << 10, "MIB": 1 << 20}
 Process = subprocess.Popen[bytes]
 
 
-def try_(
+def try_pool(
     name: Annotated[
         str, typer.Argument(help="The name of a pool without members.", show_default=True)
     ] = "try",
@@ -68,21 +68,17 @@ def try_(
 
 
 def byte_count(text: str) -> int:
-    """A size as a person writes it.
+    """The size of an object, as a person writes it.
 
-    >>> byte_count("64KiB"), byte_count("1.5 MB"), byte_count("0")
-    (65536, 1500000, 0)
-    >>> byte_count("1 GB")
+    >>> byte_count("64KiB"), byte_count("0")
+    (65536, 0)
+    >>> byte_count("1GB")
     Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: --size is '1 GB'; allowed: 0 to 256MiB, as 100, 64KB, 1MB, 1MiB
+    snowmelt.core.errors.BadOption: --size is '1GB'; allowed: 0 to 256MiB
     """
-    digits = text.rstrip("BbIiKkMmGg ")
-    try:
-        count = int(float(digits) * UNITS[text[len(digits) :].strip().upper()])
-    except (ValueError, KeyError, OverflowError):
-        count = -1
-    if not 0 <= count <= OBJECT_BYTES_MAX:
-        raise BadOption("--size", text, "0 to 256MiB, as 100, 64KB, 1MB, 1MiB")
+    count = bytes_of("--size", text)
+    if count > OBJECT_BYTES_MAX:
+        raise BadOption("--size", text, "0 to 256MiB")
     return count
 
 
@@ -140,7 +136,7 @@ def _produced(count: int, work: Work, token: str, seconds: float) -> list[TrialP
 @contextmanager
 def _started(role: str, count: int, work: Work, token: str) -> Iterator[list[Process]]:
     """So many processes, each ready; whatever happens, they end with this."""
-    command = [sys.executable, "-m", "snowmelt.cli.pool_trial_part", role]
+    command = [sys.executable, "-m", "snowmelt_lab.cli.pool_trial_part", role]
     command.append(msgspec.json.encode(work).decode())
     environment = os.environ | ({"SNOWMELT_TOKEN": token} if token else {})
     pipe = subprocess.PIPE

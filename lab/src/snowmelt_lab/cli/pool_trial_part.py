@@ -1,4 +1,4 @@
-"""One process of `snowmelt pool try`: it produces or consumes until its standard input ends.
+"""One process of `snowmelt lab try-pool`: it produces or consumes until its standard input ends.
 
 On its standard output are two lines: one when it is ready, and in the end what it has done.
 """

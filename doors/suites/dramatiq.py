@@ -9,15 +9,10 @@ stands below; any other one ends it with 1.
 
 import os
 import shutil
-import subprocess
 import sys
-import tarfile
-import tempfile
-from importlib.metadata import version
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
-from snowmelt.cli.local import LocalCluster
+from running import Suite, extras, paths, score, source_of
 
 BUILD = Path("build/suites/dramatiq")
 EXTRA = ("pika==1.4.4", "redis==8.1.0")
@@ -180,19 +175,7 @@ LEFT_OUT = ("test_redis_dead_lettered_messages_are_cleaned_up", "test_redis_join
 
 def fetched() -> Path:
     """The tests of the version that is installed, with our fixtures."""
-    wanted = f"dramatiq-{version('dramatiq')}"
-    source = BUILD / wanted
-    if not source.is_dir():
-        BUILD.mkdir(parents=True, exist_ok=True)
-        get = ["download", "--no-deps", "--no-binary", ":all:", "-d", str(BUILD)]
-        name = wanted.replace("-", "==", 1)
-        subprocess.run([sys.executable, "-m", "pip", *get, name], check=True)
-        with tarfile.open(BUILD / f"{wanted}.tar.gz") as packed:
-            packed.extractall(BUILD, filter="data")
-    if not (BUILD / "extra").is_dir():
-        get = ["install", "--quiet", "--no-deps", "--target", str(BUILD / "extra"), *EXTRA]
-        subprocess.run([sys.executable, "-m", "pip", *get], check=True)
-    run = BUILD / "run"
+    source, run = source_of("dramatiq", BUILD), BUILD / "run"
     shutil.rmtree(run, ignore_errors=True)
     shutil.copytree(source / "tests", run / "tests")
     (run / "tests" / "__init__.py").touch()
@@ -201,44 +184,15 @@ def fetched() -> Path:
     return run.resolve()
 
 
-def run_pytest(run: Path, url: str, asked: list[str]) -> dict[str, str | None]:
-    """What came of each test: nothing, or what was wrong."""
-    report = run / "report.xml"
-    plain = ["-q", "-c", os.devnull, "--rootdir", str(run), "--timeout", "60", "--tb", "line"]
-    paths = [str(run), str((BUILD / "extra").resolve()), os.environ.get("PYTHONPATH", "")]
-    files = [f"tests/{one}" for one in FILES]
-    files += [f"--deselect=tests/test_redis.py::{one}" for one in LEFT_OUT]
-    subprocess.run(
-        [sys.executable, "-m", "pytest", *plain, f"--junit-xml={report}", *files, *asked],
-        cwd=run,
-        env={**os.environ, "SNOWMELT_URL": url, "PYTHONPATH": os.pathsep.join(paths)},
-        check=False,
-    )
-    found: dict[str, str | None] = {}
-    for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314
-        name = f"{case.get('classname', '').rsplit('.', 1)[-1]}::{case.get('name')}"
-        if next(case.iter("skipped"), None) is None:
-            bad = [*case.iter("failure"), *case.iter("error")]
-            found[name] = (bad[0].get("message") or "?").splitlines()[0] if bad else None
-    return found
-
-
 def main() -> int:
+    run = fetched()
     asked = ["-k", sys.argv[1]] if len(sys.argv) > 1 else []
-    with tempfile.TemporaryDirectory() as folder, LocalCluster(1, Path(folder), 0.5) as cluster:
-        cluster.start()
-        found = run_pytest(fetched(), cluster.url, asked)
-    good = sum(what is None for what in found.values())
-    share = 100 * good / max(1, len(found))
-    print(f"\ndramatiq {version('dramatiq')}: {good} of {len(found)} passed, {share:.1f} %")
-    unknown = not found
-    for name, what in found.items():
-        if what is not None:
-            told = f"{name} {what}"
-            reason = next((why for some, why in REASONS.items() if some in told), None)
-            print(f"  {name}\n      {reason or 'NOT KNOWN: ' + what}")
-            unknown |= reason is None
-    return int(unknown)
+    left_out = [f"--deselect=tests/test_redis.py::{one}" for one in LEFT_OUT]
+    options = ["-c", os.devnull, "--timeout", "60", "--tb", "line", *left_out, *asked]
+    environment = {"SNOWMELT_URL": "{url}", "PYTHONPATH": paths(run, extras(BUILD, EXTRA))}
+    suite = Suite(run, options, environment, silent=120)
+    found = suite.run([f"tests/{one}" for one in FILES], REASONS)
+    return 0 if score("dramatiq", found, REASONS) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tasks of the storm: each notes that it ran, in a file of its own."""
+"""Tasks of the storm: each notes when it began and ended, in a file of its own."""
 
 import os
 import time
@@ -14,13 +14,14 @@ app.conf.update(
     task_reject_on_worker_lost=True,
     broker_transport_options={"queue_options": {"lease": 1.0}},
     broker_connection_retry_on_startup=True,
+    worker_max_tasks_per_child=int(os.environ.get("STORM_TASKS_PER_CHILD", "0")) or None,
 )
 
 
 @app.task
 def note(number: int, seconds: float = 0.0) -> int:
-    folder = Path(os.environ["STORM_NOTES"])
-    with (folder / str(number)).open("a") as file:
-        file.write("ran\n")
-    time.sleep(seconds)
+    with (Path(os.environ["STORM_NOTES"]) / str(number)).open("a") as file:
+        file.write(f"{time.time()} {os.getpid()}\n")
+        file.flush()
+        time.sleep(seconds)
     return number

@@ -12,6 +12,7 @@ Rules:
    that it was stored with. Windows that ended two retentions ago are deleted by whoever stores the
    first result in a new one.
 4. Clocks may differ by a tenth of the retention, and by a minute at most.
+5. A window that is over and was never made is not asked for again.
 """
 
 import time
@@ -20,6 +21,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, Final
 
+from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.leases.steps import Seen
 from snowmelt.core.errors import BadOption, CallerError, NoSuchQueue, SnowmeltError
 
@@ -51,6 +53,8 @@ class Windows:
         self.retention: Final = retention
         self._prefix = f"{name}.{retention}."
         self._swept = -1
+        self._missing = ""
+        """The window before this one, where it was never made."""
 
     def now(self) -> str:
         """The window of what is stored now."""
@@ -62,7 +66,14 @@ class Windows:
         into = time.time() % self.retention
         ahead = [number + 1] if into > self.retention - skew else []
         behind = [number - 2] if into < skew else []
-        return [self._named(one) for one in (*ahead, number, number - 1, *behind)]
+        names = [self._named(one) for one in (*ahead, number, number - 1, *behind)]
+        return [one for one in names if one != self._missing]
+
+    def missing(self, name: str) -> None:
+        """There is no such window; one that is over for longer than clocks differ stays away."""
+        late = time.time() % self.retention > min(_SKEW, self.retention / 10)
+        if late and name == self._named(self._number() - 1):
+            self._missing = name
 
     def is_new(self) -> bool:
         """Whether this process stores the first time in this window."""
@@ -110,9 +121,12 @@ class ResultTable:
     (b'done', None)
     """
 
-    def __init__(self, cluster: Any, name: str, retention: int = DAY) -> None:
+    def __init__(
+        self, cluster: Any, name: str, retention: int = DAY, timeout: float = TIMEOUT
+    ) -> None:
         self.windows = Windows(name, retention)
         self._cluster = cluster
+        self._timeout = timeout
 
     def store(self, key: str, body: bytes, ttl: float | None = None) -> None:
         """Keeps a result safely, for the retention or a shorter time."""
@@ -125,10 +139,14 @@ class ResultTable:
     def find(self, key: str) -> bytes | None:
         """The latest result of a key, while it is kept."""
         for window in self.windows.found_in():
-            with suppress(NoSuchQueue):
-                seen = self._cluster.priority(window).last(place_of(key))
-                if seen is not None:
-                    return self.windows.result(key, seen)
+            table = self._cluster.priority(window)
+            try:
+                seen = table.last(place_of(key), timeout=self._timeout)
+            except NoSuchQueue:
+                self.windows.missing(window)
+                continue
+            if seen is not None:
+                return self.windows.result(key, seen)
         return None
 
     def sweep(self) -> None:
@@ -139,7 +157,7 @@ class ResultTable:
 
     def _put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
         queue = self._cluster.priority(self.windows.now())
-        queue.put(body, priority=place_of(key), headers=headers)
+        queue.put(body, priority=place_of(key), headers=headers, timeout=self._timeout)
         if self.windows.is_new():
             with suppress(SnowmeltError):  # what was to be stored is stored
                 self.sweep()
@@ -148,9 +166,12 @@ class ResultTable:
 class AsyncResultTable:
     """The same with `await`."""
 
-    def __init__(self, cluster: Any, name: str, retention: int = DAY) -> None:
+    def __init__(
+        self, cluster: Any, name: str, retention: int = DAY, timeout: float = TIMEOUT
+    ) -> None:
         self.windows = Windows(name, retention)
         self._cluster = cluster
+        self._timeout = timeout
 
     async def store(self, key: str, body: bytes, ttl: float | None = None) -> None:
         """Keeps a result safely, for the retention or a shorter time."""
@@ -163,10 +184,14 @@ class AsyncResultTable:
     async def find(self, key: str) -> bytes | None:
         """The latest result of a key, while it is kept."""
         for window in self.windows.found_in():
-            with suppress(NoSuchQueue):
-                seen = await self._cluster.priority(window).last(place_of(key))
-                if seen is not None:
-                    return self.windows.result(key, seen)
+            table = self._cluster.priority(window)
+            try:
+                seen = await table.last(place_of(key), timeout=self._timeout)
+            except NoSuchQueue:
+                self.windows.missing(window)
+                continue
+            if seen is not None:
+                return self.windows.result(key, seen)
         return None
 
     async def sweep(self) -> None:
@@ -177,7 +202,7 @@ class AsyncResultTable:
 
     async def _put(self, key: str, body: bytes, headers: dict[str, str]) -> None:
         queue = self._cluster.priority(self.windows.now())
-        await queue.put(body, priority=place_of(key), headers=headers)
+        await queue.put(body, priority=place_of(key), headers=headers, timeout=self._timeout)
         if self.windows.is_new():
             with suppress(SnowmeltError):  # what was to be stored is stored
                 await self.sweep()

@@ -12,7 +12,7 @@ from celery.result import AsyncResult
 import snowmelt
 from celery import Celery, states
 from snowmelt.cli.local import LocalNode
-from snowmelt_doors.celery.results import Results
+from snowmelt_doors.celery.chords import Chords
 
 pytest_plugins = ("door_nodes",)
 
@@ -76,10 +76,10 @@ def test_who_waits_is_woken_when_a_result_is_stored(app: Any) -> None:
 def test_a_part_of_a_chord_counts_once(node: LocalNode, name: str) -> None:
     """A part runs twice when its worker dies after it was counted; the last one may be it."""
     with snowmelt.connect(node.url) as cluster:
-        results = Results(cluster, name, None, 10.0)
-        results.expect(b"chord", 3)
+        chords = Chords(cluster, name, None, 10.0)
+        chords.expect(b"chord", 3)
         joined = [
-            results.join(b"chord", who, who.upper())
+            chords.join(b"chord", who, who.upper())
             for who in (b"one", b"two", b"one", b"three", b"two", b"three")
         ]
         everything = [b"ONE", b"TWO", b"THREE"]
@@ -88,11 +88,11 @@ def test_a_part_of_a_chord_counts_once(node: LocalNode, name: str) -> None:
 
 def test_a_chord_that_grows_waits_for_what_came_to_it(node: LocalNode, name: str) -> None:
     with snowmelt.connect(node.url) as cluster:
-        results = Results(cluster, name, None, 10.0)
-        results.expect(b"chord", 1)
-        results.expect_more(b"chord", b"other")
-        assert results.join(b"chord", b"one", b"1") == []
-        assert results.join(b"chord", b"other", b"2") == [b"1", b"2"]
+        chords = Chords(cluster, name, None, 10.0)
+        chords.expect(b"chord", 1)
+        chords.expect_more(b"chord", b"other")
+        assert chords.join(b"chord", b"one", b"1") == []
+        assert chords.join(b"chord", b"other", b"2") == [b"1", b"2"]
 
 
 def test_programs_agree_which_part_was_the_last(node: LocalNode, name: str) -> None:
@@ -100,12 +100,12 @@ def test_programs_agree_which_part_was_the_last(node: LocalNode, name: str) -> N
 
     def join(who: bytes) -> None:
         with snowmelt.connect(node.url) as cluster:
-            found = Results(cluster, name, None, 10.0).join(b"chord", who, who)
+            found = Chords(cluster, name, None, 10.0).join(b"chord", who, who)
             if found:
                 last.append(found)
 
     with snowmelt.connect(node.url) as cluster:
-        Results(cluster, name, None, 10.0).expect(b"chord", 8)
+        Chords(cluster, name, None, 10.0).expect(b"chord", 8)
     whos = [b"%d" % at for at in range(8)]
     threads = [threading.Thread(target=join, args=(who,)) for who in whos]
     for thread in threads:
@@ -115,20 +115,29 @@ def test_programs_agree_which_part_was_the_last(node: LocalNode, name: str) -> N
     assert [sorted(one) for one in last] == [whos]
 
 
-def test_what_is_expired_is_gone_and_removed(node: LocalNode, name: str) -> None:
+def test_chords_that_are_expired_are_removed(node: LocalNode, name: str) -> None:
     with snowmelt.connect(node.url) as cluster:
-        results = Results(cluster, name, 0.5, 10.0)
-        keys = [b"%d" % at for at in range(20)]
-        for key in keys:
-            results.put(key, b"value")
-        assert results.get(keys) == [b"value"] * 20
+        chords = Chords(cluster, name, 0.5, 10.0)
+        for number in range(20):
+            chords.expect(b"%d" % number, 2)
         time.sleep(0.6)
-        results.put(b"new", b"value")
-        assert results.get([*keys, b"new"]) == [*[None] * 20, b"value"]
-        assert results.clean() == 20
-        shown = [one for one in cluster.overview() if one.name.startswith(f"{name}.")]
-        assert sum(one.status.ready for one in shown) == 1
-        assert Results(cluster, name, 0.5, 10.0).get([b"new"]) == [b"value"]
+        chords.expect(b"new", 1)
+        assert chords.clean() == 20
+        assert chords.join(b"new", b"one", b"1") == [b"1"]
+        assert Chords(cluster, name, 0.5, 10.0).join(b"new", b"one", b"1") == [b"1"]
+
+
+def test_a_result_is_found_until_it_expires_by_whoever_asks(app: Any) -> None:
+    """Who asks need not say the same `result_expires`, up to a day."""
+    app.backend.expires = 1.5
+    app.backend.store_result("short", 1, states.SUCCESS)
+    app.backend.store_result("failed", ValueError("no"), states.FAILURE)
+    other = app.backend.__class__(app, url=app.backend.url, expires=3600)
+    assert other.get_task_meta("short", cache=False)["result"] == 1
+    time.sleep(1.6)
+    assert other.get_task_meta("short", cache=False)["status"] == states.PENDING
+    assert other.get_task_meta("failed", cache=False)["status"] == states.PENDING
+    other.close()
 
 
 def test_a_group_is_saved_and_restored(app: Any) -> None:

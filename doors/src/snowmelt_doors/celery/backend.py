@@ -1,15 +1,17 @@
 """A result backend of Celery: states, results, groups and chords, on a cluster.
 
-1. States and results are values by key (`results.py`). `SUCCESS` is final: a task that runs once
-   more does not overwrite it. They last for `result_expires`; `forget` removes them.
+1. States and results are values by key, in a table as all doors have it (`results.py`). `SUCCESS`
+   is final, so it has a place of its own, which is looked at first: a task that runs once more does
+   not overwrite it. They are found for `result_expires`, or until `forget`.
 2. Who waits in `get` is woken when a result is stored, by a topic. What it may have missed is
    looked at again after five seconds.
-3. A chord's parts are counted by their task ids, in one order that all workers see. So a part that
-   ran twice counts once, and exactly one finds that it was the last. It has what all have brought,
-   and publishes the body. If it dies before, and runs again, it publishes it then.
+3. A chord's parts are counted by their task ids, in one order that all workers see (`chords.py`).
+   So a part that ran twice counts once, and exactly one finds that it was the last. It has what all
+   have brought, and publishes the body. If it dies before, and runs again, it publishes it then.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -26,16 +28,34 @@ from kombu.utils.encoding import bytes_to_str, ensure_bytes
 import snowmelt
 from celery import states
 from snowmelt.client.connection.forking import watch
+from snowmelt_doors.celery.chords import Chords
 from snowmelt_doors.celery.listening import PASSING, POLL_SECONDS
-from snowmelt_doors.celery.results import Results
+from snowmelt_doors.results import DAY, RETENTION_MAX, ResultTable
 
 TIMEOUT: Final = 10.0
 NAME: Final = "celery.results"
 LAST: Final = 1 << 62
 """The place of a part that has none of its own."""
 LOOK_SECONDS: Final = 5.0
+_FINAL: Final = " done"
 _PAUSE: Final = 0.2
 _LOG: Final = logging.getLogger(__name__)
+
+
+class BackendCluster:
+    """A cluster, and what a backend has there."""
+
+    def __init__(self, url: Any, options: dict[str, Any], expires: float | None) -> None:
+        token, user = options.get("token"), options.get("user")
+        self.timeout = float(options.get("timeout", TIMEOUT))
+        self.cluster = snowmelt.connect(url, token=token, user=user)
+        name = options.get("name", NAME)
+        self.ttl = RETENTION_MAX if expires is None else min(expires, RETENTION_MAX)
+        # One table serves all who keep results for a day or less, so they need not agree.
+        retention = max(DAY, math.ceil(self.ttl))
+        self.results = ResultTable(self.cluster, name, retention, self.timeout)
+        self.chords = Chords(self.cluster, f"{name}.chords", expires, self.timeout)
+        self.topic = self.cluster.multicast(name)
 
 
 class ResultConsumer(BaseResultConsumer):
@@ -74,7 +94,7 @@ class ResultConsumer(BaseResultConsumer):
             self._came.add(task_id)  # it may be stored already
             if self._thread is None:
                 self._over = False
-                heard = self.backend.results.subscribe(POLL_SECONDS)
+                heard = self.backend.connected.topic.subscribe(timeout=POLL_SECONDS)
                 self._thread = threading.Thread(
                     target=self._hear, args=(heard,), name="snowmelt-results", daemon=True
                 )
@@ -162,7 +182,7 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
     def __init__(self, app: Any, url: str | None = None, **options: Any) -> None:
         super().__init__(app=app, url=url, **options)
         self._options = dict(app.conf.get("result_backend_transport_options") or {})
-        self._results: Results | None = None
+        self._connected: BackendCluster | None = None
         self.forked()
         watch(self)
         self.result_consumer = self.ResultConsumer(
@@ -174,49 +194,50 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
         self._opening = threading.Lock()
 
     @property
-    def results(self) -> Results:
-        """What it stores, over a connection that is made with the first call."""
+    def connected(self) -> BackendCluster:
+        """Its cluster, over a connection that is made with the first call."""
         with self._opening:
-            if self._results is None:
-                token, user = self._options.get("token"), self._options.get("user")
-                cluster = snowmelt.connect(self.url, token=token, user=user)
+            if self._connected is None:
                 expires = None if not self.expires else float(self.expires)
-                timeout = float(self._options.get("timeout", TIMEOUT))
-                name = self._options.get("name", NAME)
-                self._results = Results(cluster, name, expires, timeout)
-            return self._results
+                self._connected = BackendCluster(self.url, self._options, expires)
+            return self._connected
 
     def close(self) -> None:
         """Ends its connection; the next call makes another."""
         self.result_consumer.stop()
         with self._opening:
-            results, self._results = self._results, None
-        if results is not None:
-            results.close()
+            before, self._connected = self._connected, None
+        if before is not None:
+            before.cluster.close()
 
     def as_uri(self, include_password: bool = False) -> str:
         return str(self.url)
 
     def get(self, key: Any) -> bytes | None:
-        return self.results.get([ensure_bytes(key)])[0]
+        results, one = self.connected.results, str(bytes_to_str(key))
+        final = results.find(one + _FINAL)
+        return results.find(one) if final is None else final
 
     def mget(self, keys: Iterable[Any]) -> list[bytes | None]:
-        return self.results.get([ensure_bytes(key) for key in keys])
+        return [self.get(key) for key in keys]
 
     def set(self, key: Any, value: Any) -> None:
         self._set_with_state(key, value, None)
 
     def _set_with_state(self, key: Any, value: Any, state: str | None) -> None:
-        one = ensure_bytes(key)
-        self.results.put(one, ensure_bytes(value), final=state == states.SUCCESS)
+        connected, one = self.connected, str(bytes_to_str(key))
+        place = one + _FINAL if state == states.SUCCESS else one
+        connected.results.store(place, ensure_bytes(value), connected.ttl)
         if state in states.READY_STATES:
             try:
-                self.results.tell(one)
+                connected.topic.publish(one.encode(), timeout=connected.timeout)
             except PASSING as error:  # it is stored; who waits looks again
                 _LOG.warning("a result was stored, and not told at once: %s", error)
 
     def delete(self, key: Any) -> None:
-        self.results.delete(ensure_bytes(key))
+        one = str(bytes_to_str(key))
+        for place in (one, one + _FINAL):
+            self.connected.results.forget(place)
 
     def apply_chord(self, header_result_args: Any, body: Any, **options: Any) -> None:
         """A header that has groups in it is saved, so that what comes of it keeps its shape."""
@@ -227,10 +248,10 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
             header.save(backend=self)
 
     def set_chord_size(self, group_id: str, chord_size: int) -> None:
-        self.results.expect(self._chord_key(group_id), chord_size)
+        self.connected.chords.expect(self._chord_key(group_id), chord_size)
 
     def add_to_chord(self, chord_id: str, result: Any) -> None:
-        self.results.expect_more(self._chord_key(chord_id), ensure_bytes(result.id))
+        self.connected.chords.expect_more(self._chord_key(chord_id), ensure_bytes(result.id))
 
     def on_chord_part_return(self, request: Any, state: Any, result: Any, **options: Any) -> None:
         """A part of a chord is done; the last one publishes the body."""
@@ -240,7 +261,7 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
         key = self._chord_key(group_id)
         index = LAST if request.group_index is None else request.group_index
         told = self.encode([index, task_id, state, self.encode_result(result, state)])
-        parts = self.results.join(key, ensure_bytes(task_id), ensure_bytes(told))
+        parts = self.connected.chords.join(key, ensure_bytes(task_id), ensure_bytes(told))
         if not parts:
             return
         callback = maybe_signature(request.chord, app=self.app)
@@ -255,7 +276,7 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
             failed = ChordError(f"Callback error: {error!r}")
             self.chord_error_from_stack(callback, failed)
         finally:
-            self.results.delete(key)
+            self.connected.chords.end(key)
             self.delete(self.get_key_for_group(group_id))
 
     def _joined(self, group_id: str, parts: list[bytes]) -> list[Any]:
@@ -312,4 +333,5 @@ class SnowmeltBackend(AsyncBackendMixin, BaseKeyValueStoreBackend):
 
     def cleanup(self) -> None:
         """Removes what is expired, as stores do now and then."""
-        self.results.clean()
+        self.connected.results.sweep()
+        self.connected.chords.clean()

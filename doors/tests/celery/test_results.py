@@ -53,9 +53,15 @@ def test_success_is_final(app: Any) -> None:
     assert app.backend.get_task_meta("a")["result"] == states.SUCCESS
 
 
-def test_who_waits_is_woken_when_a_result_is_stored(app: Any) -> None:
+def test_who_waits_is_woken_when_a_result_is_stored(
+    app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result, began = AsyncResult("a", app=app), threading.Event()
     took: list[float] = []
+    looked: list[str] = []
+    table = app.backend.connected.results
+    find = table.find
+    monkeypatch.setattr(table, "find", lambda key: looked.append(key) or find(key))
 
     def wait() -> None:
         began.set()
@@ -71,6 +77,7 @@ def test_who_waits_is_woken_when_a_result_is_stored(app: Any) -> None:
     waiting.join(20)
     assert took
     assert took[0] - stored < 0.9  # not at the next look
+    assert len(looked) == 3  # final or not before it waits, and final when it was told
 
 
 def test_a_part_of_a_chord_counts_once(node: LocalNode, name: str) -> None:

@@ -85,7 +85,10 @@ class ResultConsumer(BaseResultConsumer):
     def on_wait_for_pending(self, result: Any, **options: Any) -> None:
         """What is there already needs no waiting."""
         nodes = getattr(result, "results", None)
-        self._look([one.id for one in ([result] if nodes is None else nodes)])
+        asked = [one.id for one in ([result] if nodes is None else nodes)]
+        with self._change:  # they are looked at now, and not once more when events are drained
+            self._came.difference_update(asked)
+        self._look(asked)
 
     def consume_from(self, task_id: str) -> None:
         """Somebody waits for this task."""

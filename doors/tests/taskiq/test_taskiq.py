@@ -51,6 +51,34 @@ async def got(broker: SnowmeltBroker, count: int) -> list[Any]:
     return some
 
 
+def test_what_a_cancelled_receiver_drops_goes_back(node: LocalNode, name: str) -> None:
+    """Taskiq has a few messages in a queue of its own, which it forgets; the broker goes on."""
+
+    async def work() -> None:
+        ran: Counter[int] = Counter()
+        async with started(node.url, name) as broker:
+
+            @broker.task
+            async def count(number: int) -> None:
+                ran[number] += 1
+                await asyncio.sleep(0.01)
+
+            tasks = [await count.kiq(number) for number in range(60)]
+            for _ in range(3):
+                receiver = asyncio.create_task(run_receiver_task(broker, run_startup=False))
+                await asyncio.sleep(0.1)
+                receiver.cancel()
+                await asyncio.gather(receiver, return_exceptions=True)
+            receiver = asyncio.create_task(run_receiver_task(broker, run_startup=False))
+            for one in tasks:
+                await one.wait_result(timeout=20)
+            receiver.cancel()
+            await asyncio.gather(receiver, return_exceptions=True)
+        assert sorted(ran) == list(range(60))
+
+    asyncio.run(work())
+
+
 def test_messages_come_by_priority_and_when_their_delay_is_over(node: LocalNode, name: str) -> None:
     async def work() -> None:
         async with started(node.url, name) as broker:

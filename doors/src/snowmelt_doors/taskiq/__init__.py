@@ -11,7 +11,8 @@ return. How Taskiq's words are ours, in rules:
 4. Acknowledgements are gathered for a twentieth of a second. A message whose worker is killed
    before comes again: at least once. One that kills its worker `max_deliveries` times (20) is dead.
 5. A stop gives back what was leased and not begun, and waits for what is in hand, as Taskiq does.
-   What is not done then goes back when the broker shuts down.
+   What is not done then goes back when the broker shuts down, and what a cancelled receiver drops
+   goes back at once.
 6. A cluster that goes away is waited for.
 7. A broker belongs to the event loop that it was started on, until `shutdown`; then it can be
    started again, on another.

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -61,6 +61,7 @@ class SnowmeltBroker(AsyncBroker):
         self._connecting = Connecting(where, token, user)
         self._sources: list[Any] = []
         self._queues: dict[str, Any] = {}
+        self._returns: set[asyncio.Task[None]] = set()
 
     async def shutdown(self) -> None:
         """Acknowledges what is done, gives back the rest, and disconnects."""
@@ -68,6 +69,7 @@ class SnowmeltBroker(AsyncBroker):
             await super().shutdown()
         finally:
             sources, self._sources, self._queues = self._sources, [], {}
+            await asyncio.gather(*self._returns)
             for one in sources:
                 with suppress(*AWAY):
                     await one.close()
@@ -94,7 +96,7 @@ class SnowmeltBroker(AsyncBroker):
                 item = await came.get()
                 if isinstance(item, BaseException):
                     raise item
-                yield AckableMessage(data=item.body, ack=_Ack(item))
+                yield AckableMessage(data=item.body, ack=_Ack(item, self._give_back))
         finally:  # what tasks have in hand stays theirs until the broker shuts down
             pump.cancel()
             with suppress(asyncio.CancelledError):
@@ -117,6 +119,13 @@ class SnowmeltBroker(AsyncBroker):
             self._queues[queue_name] = queue
         return self._queues[queue_name]
 
+    def _give_back(self, item: Any) -> None:
+        """A message was dropped and not acknowledged: its receiver was cancelled, say."""
+        if self._sources:  # else it went back with its source
+            returning = asyncio.create_task(_returned(item))
+            self._returns.add(returning)
+            returning.add_done_callback(self._returns.discard)
+
     async def _listened(self) -> Any:
         """The queue that is listened to, once its cluster is there."""
         while True:
@@ -128,16 +137,30 @@ class SnowmeltBroker(AsyncBroker):
 
 
 class _Ack:
-    """Acknowledges one message."""
+    """Acknowledges one message; it goes back when it is dropped without that."""
 
-    def __init__(self, item: Any) -> None:
+    def __init__(self, item: Any, give_back: Callable[[Any], None]) -> None:
         self._item = item
+        self._give_back = give_back
+        self._loop = asyncio.get_running_loop()
+        self._said = False
 
     async def __call__(self) -> None:
+        self._said = True
         try:
             await self._item.ack()
         except LeaseLost as error:
             _LOG.warning("A task is done, and will be done again by another: %s", error)
+
+    def __del__(self) -> None:
+        if not self._said:
+            with suppress(RuntimeError):  # the loop is closed, and its leases are not renewed
+                self._loop.call_soon_threadsafe(self._give_back, self._item)
+
+
+async def _returned(item: Any) -> None:
+    with suppress(SnowmeltError):
+        await item.release()
 
 
 async def _pump(source: Any, came: asyncio.Queue[Any]) -> None:

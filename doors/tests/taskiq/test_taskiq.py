@@ -51,6 +51,25 @@ async def got(broker: SnowmeltBroker, count: int) -> list[Any]:
     return some
 
 
+def test_who_stops_listening_keeps_only_what_was_handed_out(node: LocalNode, name: str) -> None:
+    async def work() -> None:
+        async with started(node.url, name, prefetch=4) as broker:
+            for _ in range(4):
+                await broker.kick(message())
+            came = broker.listen()
+            first = await anext(came)
+            await asyncio.sleep(0.3)  # one waits to be handed out by now, and one behind it
+            await came.aclose()
+            queue = await broker.queue_of("default")
+            async with asyncio.timeout(10):
+                while (status := await queue.stats()).leased > 1:
+                    await asyncio.sleep(0.02)
+            assert (status.ready, status.leased, status.failed) == (3, 1, 0)
+            await first.ack()
+
+    asyncio.run(work())
+
+
 def test_what_a_cancelled_receiver_drops_goes_back(node: LocalNode, name: str) -> None:
     """Taskiq has a few messages in a queue of its own, which it forgets; the broker goes on."""
 

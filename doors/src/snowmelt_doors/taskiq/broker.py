@@ -180,7 +180,11 @@ async def _pump(source: Any, came: asyncio.Queue[Any]) -> None:
             return
         silent = False
         if item is not None:
-            await came.put(item)
+            try:
+                await came.put(item)
+            except asyncio.CancelledError:  # the one before was not fetched yet
+                await _returned(item)
+                raise
 
 
 def _number(label: str, given: Any) -> float:

@@ -186,6 +186,8 @@ ADDS = {"put", "put_many", "room", "publish", "await_room"}
 def no_room_needed(row: Row) -> str:
     if row.kind == "topic":
         return "a topic keeps nothing, so it has no bound"
+    if row.kind == "step":
+        return "what has no room waits until there is some, and the step has happened"
     return "" if row.call.partition(".")[2] in ADDS else "it puts nothing in"
 
 

@@ -1,9 +1,9 @@
 """What keys cost: puts and gets with a thousand keys beside those of a plain queue, in turn.
 
-    python benchmarks/by_key.py [--items 2000] [--rounds 5]
+    python benchmarks/by_key.py [--items 2000] [--rounds 5] [--new] [--kinds plain fair]
 
 Each round puts and gets one item at a time, and a thousand, in a folder of its own: without any
-setting by key, with one and no keys, and with a thousand keys. What is told is microseconds of
+setting by key, with one and no keys, and with a thousand keys. It prints microseconds of
 processor an item, the best round of each.
 """
 
@@ -34,14 +34,18 @@ def timed(count: int, do: Callable[[], object]) -> float:
     return (time.process_time() - begun) / count * 1e6
 
 
-def measured(kind: str, items: int) -> Iterator[float]:
-    """A put, a get with its acknowledgement; and the same of a thousand at once."""
+def measured(kind: str, items: int, *, knows: bool) -> Iterator[float]:
+    """A put, a get with its acknowledgement; and the same of a thousand at once.
+
+    With `knows` the queue had items of these keys before, as of tenants that come again.
+    """
     has_keys = kind not in ("plain", "at_once, no keys")
     keys = [KEYS[at % 1000] if has_keys else None for at in range(items)]
     with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
         jobs = cluster.fifo("jobs", flush=0.5, **KINDS[kind])
-        jobs.put(bytes(100))
-        jobs.get().ack()
+        if knows:
+            jobs.put_many([bytes(100)] * 1000, key=KEYS if has_keys else None)
+            jobs.get_many(1000).ack()
         if "per_second" in kind:
             time.sleep(1.1)
 
@@ -73,11 +77,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--new", action="store_true", help="keys that the queue never had")
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS))
     said = parser.parse_args()
     best: dict[str, list[float]] = {}
     for _ in range(said.rounds):
-        for kind in KINDS:
-            row = list(measured(kind, said.items))
+        for kind in said.kinds:
+            row = list(measured(kind, said.items, knows=not said.new))
             best[kind] = list(map(min, best.get(kind, row), row))
     print(
         f"{'us of processor an item':28} {'put':>8} {'get+ack':>8} {'put 1000':>9} {'get 1000':>9}"

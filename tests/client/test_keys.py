@@ -81,6 +81,21 @@ def test_a_rate_is_kept_and_a_waiting_get_needs_no_word(queues: Queues, name: st
     assert all(later - first > 0.9 for first, later in zip(times, times[5:], strict=False))
 
 
+def test_many_items_of_one_delay_none_of_the_others(queues: Queues, name: str) -> None:
+    jobs = queues.fifo(name, fair=True)
+    jobs.put_many([b"loud"] * 300, key="loud")
+    others = [f"t{who}" for who in range(9)]
+    jobs.put_many([b"%d" % turn for turn in range(3) for _ in others], key=others * 3)
+    came: list[bytes] = []
+    while sum(body != b"loud" for body in came) < 27:
+        item = jobs.get(timeout=5)
+        came.append(item.body)
+        item.ack()
+    for at, body in enumerate(came):
+        if body != b"loud":  # the loud one has one turn, as each of the nine
+            assert at <= 1.2 * (10 * (int(body) + 1) - 1)
+
+
 def test_a_quiet_tenant_does_not_wait_for_a_loud_one(queues: Queues, name: str) -> None:
     jobs = queues.fifo(name, fair=True)
     jobs.put_many([b"loud"] * 1000, key="loud")

@@ -48,8 +48,9 @@ def who_leads_next_knows_nothing_in_hand(patch):
 
 def what_waits_for_its_retry_holds_nobody_up(patch):
     def comes(self, where):
-        for place, key in self._of(where):
-            if self._rank(place) in key.waits:
+        for place in where:
+            key = self._waiting.get(self._batches.number(place))
+            if key is not None and self._rank(place) in key.ranks:
                 self._look(key)
             else:
                 self.ready(Interval(place, place + 1))
@@ -63,16 +64,15 @@ def each_get_counts_for_itself(patch):
     choose = ByKey.choose
 
     def chooses(self, *rest, **more):
-        hand = dict(self.hand)
-        for key in {id(one): one for one in hand.values()}.values():
-            key.held = 0
+        hand, held = dict(self.hand), dict(self.held)
         self.hand.clear()
-        for key in self._keys.values():
+        self.held.clear()
+        for key in list(self._waiting.values()):
             self._look(key)
         chosen = choose(self, *rest, **more)
         self.hand.update(hand)
-        for key in hand.values():
-            key.held += 1
+        for number, count in held.items():
+            self.held[number] = self.held.get(number, 0) + count
         return chosen
 
     patch.setattr(ByKey, "choose", chooses)
@@ -90,7 +90,7 @@ def a_leader_goes_on_as_if_nothing_was_leased_before(patch):
 
 PLANTS = {
     who_leads_next_knows_nothing_in_hand: 2,
-    what_waits_for_its_retry_holds_nobody_up: 1,
+    what_waits_for_its_retry_holds_nobody_up: 3,
     each_get_counts_for_itself: 1,
     a_leader_goes_on_as_if_nothing_was_leased_before: 7,
 }

@@ -15,7 +15,7 @@ from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.membership import Severed
 from snowmelt.protocols.queue import leader, records, sending
-from snowmelt.protocols.queue.batches import STAGED
+from snowmelt.protocols.queue.blocks import STAGED
 from snowmelt.protocols.queue.calls import Leased
 from snowmelt.protocols.queue.copy import HOME, Copy
 from snowmelt.protocols.queue.in_sync import InSync

@@ -5,8 +5,9 @@ from itertools import chain
 
 import pytest
 from alone import Alone
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.msgpack import decode
 from test_state import KINDS, Story, take
 
 from snowmelt.core.batch import Batch
@@ -15,7 +16,8 @@ from snowmelt.core.instant import milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import by_key, calls
+from snowmelt.protocols.queue import by_key, calls, key_names
+from snowmelt.protocols.queue.backups import Restore, Restored, Save
 from snowmelt.protocols.queue.labels import Labels, keys_of, pack
 from snowmelt.protocols.queue.one_item import change_item
 from snowmelt.protocols.queue.records import records, restored
@@ -23,6 +25,7 @@ from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.statuses import ChangeItem
 
+FIXTURE = HealthCheck.function_scoped_fixture
 A, B, C = b"a", b"b", b"c"
 LETTERS = (None, A, B, C)
 ONES = (
@@ -60,13 +63,16 @@ class StoryByKey(Story):
             super().act(kind, much, which)
 
     def key(self, place):
-        (number,) = self.state.by_key.numbers.of(Interval(place, place + 1))
-        record = self.records.get(b"j" + number.to_bytes(8))
-        assert (record is None) == (number == 0)
-        return record
+        number = self.state.batches.number(place)
+        name = self.state.by_key.names.name(number)
+        if not number:
+            return None
+        page, index = divmod(number, key_names.PAGE)
+        assert decode(self.records[b"j" + page.to_bytes(8)])[index] == name
+        return name
 
-    def may_take(self, count):
-        """Rules 2 to 8, by looking at everything each time."""
+    def may_take(self, count, turns):
+        """Rules 2 to 8, by looking at everything each time; which key was given when is noted."""
         state, said = self.state, self.state.settings
         held = [place for one in state.leases.values() for where in one.left for place in where]
         hand, total = Counter(map(self.key, held)), len(held)
@@ -87,25 +93,36 @@ class StoryByKey(Story):
                         continue
                 if key is not None and said.at_once_by_key and hand[key] >= said.at_once_by_key:
                     continue
-                may.append((hand[key] if said.fair else 0, rank(place), place))
+                share = (hand[key], turns.get(key, 0)) if said.fair else ()
+                may.append((*share, rank(place), place))
             if not may:
                 break
             *_, place = min(may)
             found.append(place)
             ready.remove(place)
             hand[self.key(place)] += 1
+            turns[self.key(place)] = max(turns.values(), default=0) + 1
             total += 1
         return found
 
 
+@pytest.fixture(params=[False, True], ids=["usual", "small"], autouse=True)
+def bounds(request, monkeypatch):
+    """What is kept aside for a while, with its bound and with a small one."""
+    if request.param:
+        monkeypatch.setattr(by_key, "FRESH_MAX", 2)
+        monkeypatch.setattr(key_names, "IDLE_MAX", 1)
+        monkeypatch.setattr(key_names, "PAGE", 2)
+
+
 @given(STEPS, st.sampled_from(ONES), st.sampled_from([3, ANY]))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=150, suppress_health_check=[FIXTURE])
 def test_a_get_takes_what_the_rules_say_and_nothing_else(story, said, priorities):
-    life = StoryByKey(priorities=priorities, **said)
+    life, turns = StoryByKey(priorities=priorities, **said), {}
     for kind, much, which in story:
         life.step()
         if kind == "take":
-            may = life.may_take(much)
+            may = life.may_take(much, turns)
             life.tokens += 1
             assert sorted(may) == sorted(
                 [place for where in take(life.state, much, life.tokens) for place in where]
@@ -116,7 +133,7 @@ def test_a_get_takes_what_the_rules_say_and_nothing_else(story, said, priorities
 
 
 @given(STEPS, st.sampled_from(ONES), st.sampled_from([3, ANY]))
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=80, suppress_health_check=[FIXTURE])
 def test_whoever_leads_next_gives_what_the_one_before_would_have_given(story, said, priorities):
     life = StoryByKey(priorities=priorities, **said)
     for one in story:
@@ -125,7 +142,7 @@ def test_whoever_leads_next_gives_what_the_one_before_would_have_given(story, sa
         told = restored(life.state.settings, life.records)
         assert records(told) == records(life.state)
         told.check()
-        places = IntervalSet([Interval(one, one + 1) for one in life.may_take(99)])
+        places = IntervalSet([Interval(one, one + 1) for one in life.may_take(99, {})])
         assert IntervalSet(told.first(99, 1 << 20)) == places
 
 
@@ -228,6 +245,15 @@ def test_the_key_with_the_least_in_hand_comes_next():
     assert [got(state, 1, token)[0] for token in range(1, 8)] == [0, 4, 5, 1, 6, 2, 3]
 
 
+def test_keys_that_are_even_take_turns_though_one_has_far_more_that_came_first():
+    state = state_of(*[A] * 50, B, B, C, fair=1)
+    came = []
+    for token in range(1, 8):
+        came += got(state, 1, token)
+        state.settle(token, [Interval(came[-1], came[-1] + 1)])
+    assert came == [0, 50, 52, 1, 51, 2, 3]
+
+
 def test_settings_that_are_gone_leave_a_plain_queue_with_the_same_records():
     state = state_of(A, A, B)
     told = restored(QueueSettings(), records(state))
@@ -245,6 +271,28 @@ def test_with_as_many_keys_as_there_may_be_there_is_room_for_those_that_are_ther
     assert state.fits(1, 10, names(None))
     assert not state.fits(1, 10, names(C))
     assert not state.fits(2, 10, names(A), names(C))
+
+
+def test_keys_that_come_again_keep_their_numbers_and_those_long_gone_are_forgotten():
+    state = state_of(A, B)
+    got(state, token=1)
+    state.settle(1, [Interval(0, 2)])
+    assert len(state.by_key) == 0
+    assert {A, B} >= state.by_key.names.known.keys() - {None}
+    put(state, A)
+    for number in range(key_names.IDLE_MAX + 50):
+        put(state, b"%d" % number)
+    got(state, 1 << 20, token=2)
+    state.settle(2, [Interval(3, 3 + key_names.IDLE_MAX + 50)])
+    assert len(state.by_key) == 1
+    assert len(state.by_key.names.known) <= key_names.IDLE_MAX + 2
+    told = restored(state.settings, records(state))
+    told.check()
+    assert records(told) == records(state)
+    assert got(told, token=3) == []
+    told.settle(2, [Interval(2, 3)])
+    put(told, A)
+    assert len(got(told, token=4)) == 1
 
 
 def test_keys_are_for_queues_with_one_partition():
@@ -320,6 +368,13 @@ def test_a_leader_gives_nothing_in_its_first_second_where_there_is_a_rate():
     assert leased(get_at(alone)) == []
 
 
+def test_what_waited_counts_in_the_rate_of_all_also_without_a_key():
+    alone = Alone.of(per_second=3, fair=1)
+    alone.wait(seconds(1))
+    put_at(alone, 1, *[None] * 9)
+    assert [leased(get_at(alone, 1)) for _ in range(5)] == [[0], [1], [2], [], []]
+
+
 def test_a_key_that_went_and_came_again_within_a_second_has_had_its_share():
     alone = Alone.of(per_second_by_key=1)
     alone.wait(seconds(1))
@@ -350,6 +405,21 @@ def test_what_is_staged_is_published_with_its_keys():
     alone.said(calls.PublishStaged("q", "p", 2, (receipt,)))
     assert leased(get_at(alone)) == [0]
     assert leased(get_at(alone)) == []
+
+
+def test_a_queue_that_is_made_of_a_backup_knows_the_keys():
+    alone = Alone.of(in_order_by_key=1)
+    put_at(alone, 1, A, A, B)
+    put_at(alone, 2, B)
+    first = get_at(alone, 1)
+    alone.said(calls.Settle("q", first.token, (Interval(0, 1),)))
+    assert not isinstance(alone.said(Save("q", 7, 0)), Declined)
+    piece = alone.said(Save("q", 7, 1))
+    other = Alone.of(in_order_by_key=1)
+    said = other.said(Restore("q", 7, 0, piece.lots, piece.records, last=True))
+    assert said == Restored(1, done=True)
+    assert leased(get_at(other)) == [1, 2]
+    assert leased(get_at(other)) == []
 
 
 def test_a_group_is_given_one_of_each_key_and_the_next_when_it_is_past_them():

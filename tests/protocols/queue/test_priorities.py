@@ -16,7 +16,7 @@ from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.batches import STAGED
+from snowmelt.protocols.queue.blocks import STAGED
 from snowmelt.protocols.queue.calls import (
     Describe,
     Get,

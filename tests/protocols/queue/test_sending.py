@@ -2,7 +2,8 @@
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.record import Erase
-from snowmelt.protocols.queue.batches import SPREAD, STAGED
+from snowmelt.protocols.queue.batches import SPREAD
+from snowmelt.protocols.queue.blocks import STAGED
 from snowmelt.protocols.queue.copy import Copy, body_key
 from snowmelt.protocols.queue.records import records
 from snowmelt.protocols.queue.sending import Sending

@@ -10,7 +10,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Requested
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.batches import STAGED
+from snowmelt.protocols.queue.blocks import STAGED
 from snowmelt.protocols.queue.calls import (
     Describe,
     Get,

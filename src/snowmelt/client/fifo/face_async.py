@@ -8,7 +8,7 @@ from snowmelt.client.connection.steps import run_async
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import held_elsewhere
 from snowmelt.client.leases.items_async import Item, only
-from snowmelt.client.queue.bodies import Key, parcels
+from snowmelt.client.queue.bodies import Key, as_unique, parcels
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.staging_steps import HOLD, stage
@@ -39,7 +39,7 @@ class Fifo(Queue[FifoSteps]):
     b'three'
     """
 
-    async def put(
+    async def put(  # noqa: PLR0913 - all that a put says
         self,
         body: Any,
         *,
@@ -48,6 +48,8 @@ class Fifo(Queue[FifoSteps]):
         delay: float = 0.0,
         timeout: float = TIMEOUT,
         sequence: int | None = None,
+        unique: Key | None = None,
+        unique_for: float = 0.0,
     ) -> Position:
         """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
 
@@ -56,6 +58,9 @@ class Fifo(Queue[FifoSteps]):
         `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe to put
         again after a restart: the same number is the same item. The call returns its position, or
         -1 when so much was put since that it is no longer remembered.
+
+        While what was put under `unique` is in the queue, or for `unique_for` seconds if that is
+        longer, nothing more is put under it: the call returns the position of what there is.
         """
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:
@@ -66,15 +71,20 @@ class Fifo(Queue[FifoSteps]):
                     delay=delay,
                     timeout=timeout,
                     sequence=sequence,
+                    unique=unique,
+                    unique_for=unique_for,
                 )
         one = self._steps.one(self._codec.body(body), headers, delay, timeout, key)
+        if unique is not None or unique_for:
+            put = self._steps.put([one.what], one.wait, sequence, as_unique(unique, unique_for))
+            return Position((await run_async(self._port, put))[0])
         if sequence is not None or self._steps.producer.named:  # a number names one put
             put = self._steps.put([one.what], one.wait, sequence)
             positions = await run_async(self._port, put)
             return Position(positions[0])
         return Position(await self._puts.ask(one))
 
-    async def put_many(
+    async def put_many(  # noqa: PLR0913 - all that a put says
         self,
         bodies: Iterable[Any] | Batch,
         *,
@@ -83,6 +93,8 @@ class Fifo(Queue[FifoSteps]):
         delay: float = 0.0,
         timeout: float = TIMEOUT,
         sequence: int | None = None,
+        unique: Key | None = None,
+        unique_for: float = 0.0,
     ) -> tuple[Interval, ...]:
         """Puts items at the tail, in order; returns where they are once they are safe.
 
@@ -94,7 +106,7 @@ class Fifo(Queue[FifoSteps]):
         several calls, each with its own `timeout`. Others' items may then lie between the first
         position and the last. When a call fails, the items of those before it are in the queue (a
         note of the exception says where). With `sequence`, more than one call is refused as
-        `TooLarge`.
+        `TooLarge`. `unique` is one of all items together, as `put` has it; and one call too.
         """
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:
@@ -105,10 +117,13 @@ class Fifo(Queue[FifoSteps]):
                     delay=delay,
                     timeout=timeout,
                     sequence=sequence,
+                    unique=unique,
+                    unique_for=unique_for,
                 )
-        rows = self._codec.bodies(bodies)
+        rows, own = self._codec.bodies(bodies), as_unique(unique, unique_for)
         return await run_async(
-            self._port, self._steps.put_many(rows, headers, delay, timeout, sequence, key=key)
+            self._port,
+            self._steps.put_many(rows, headers, delay, timeout, sequence, key=key, unique=own),
         )
 
     def leased(self, token: int, position: int, secret: bytes = b"") -> Item:

@@ -40,9 +40,11 @@ from snowmelt.client.leases.token import LeaseToken, secret_of
 from snowmelt.client.parted.parts import GotPieces, PartitionedQueue, is_bounded
 from snowmelt.client.queue.bodies import (
     CALL,
+    NOT_UNIQUE,
     CallLimit,
     Key,
     PutItems,
+    Unique,
     labelled,
     packed_headers,
     parcel,
@@ -116,7 +118,11 @@ class FifoSteps(GrantedSteps):
         return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
 
     def put(
-        self, some: Sequence[PutRequest], wait: Wait, sequence: int | None = None
+        self,
+        some: Sequence[PutRequest],
+        wait: Wait,
+        sequence: int | None = None,
+        unique: Unique = NOT_UNIQUE,
     ) -> Steps[list[int]]:
         """Items of one call and one number, with one delay; their positions.
 
@@ -124,7 +130,8 @@ class FifoSteps(GrantedSteps):
         """
         items = together([one.body for one in some])
         headers = each_own([one.headers for one in some])
-        done = yield from self.put_parcel(items, headers, -some[0].delay, wait, sequence)
+        due = -some[0].delay
+        done = yield from self.put_parcel(items, headers, due, wait, sequence, unique=unique)
         return (
             list(range(done.start, done.start + items.count)) if done.stop else [-1] * items.count
         )
@@ -137,7 +144,7 @@ class FifoSteps(GrantedSteps):
         yield from ()
         return parcel(body)
 
-    def put_many(
+    def put_many(  # noqa: PLR0913 - all that a put says
         self,
         bodies: Iterable[Buffer] | Batch,
         headers: Mapping[str, str | bytes] | None,
@@ -146,9 +153,12 @@ class FifoSteps(GrantedSteps):
         sequence: int | None,
         limit: CallLimit = CALL,
         key: Key | Sequence[Key | None] | None = None,
+        *,
+        unique: Unique = NOT_UNIQUE,
     ) -> Steps[tuple[Interval, ...]]:
         """Many items; from the first one's position to behind the last one's."""
-        return self._put_all(parcels(bodies, limit), key, headers, delay, timeout, sequence)
+        calls = parcels(bodies, limit)
+        return self._put_all(calls, key, headers, delay, timeout, sequence, unique)
 
     def _put_all(
         self,
@@ -158,6 +168,7 @@ class FifoSteps(GrantedSteps):
         delay: float,
         timeout: float,
         sequence: int | None,
+        unique: Unique = NOT_UNIQUE,
     ) -> Steps[tuple[Interval, ...]]:
         """Where they are, the most urgent first; of each priority from the first to the last."""
         packed, due = packed_headers(headers), due_of(delay)
@@ -165,16 +176,17 @@ class FifoSteps(GrantedSteps):
         count = 0
         with ProgressNote("the first {} bodies are in the queue{}", 0, "") as so_far:
             begun = next(calls, None), next(calls, None)
-            if begun[1] is not None and sequence is not None:
+            if begun[1] is not None and (sequence is not None or unique.key):
                 raise TooLarge(
-                    "these bodies need several calls, and a sequence number names one: give at "
-                    "most 8 MiB and 32768 bodies with each number"
+                    "these bodies need several calls, and a sequence number or a uniqueness key "
+                    "names one: give at most 8 MiB and 32768 bodies with each"
                 )
             for some in chain(filter(None, begun), calls):
                 if key is not None:
                     packed = labelled(headers, key, some, count)
                 so_far.asked = True
-                done = yield from self.put_parcel(some, packed, due, time_of_put(timeout), sequence)
+                wait = time_of_put(timeout)
+                done = yield from self.put_parcel(some, packed, due, wait, sequence, unique=unique)
                 so_far.asked = False
                 for one in done.where:
                     own = told_interval(one)
@@ -194,6 +206,7 @@ class FifoSteps(GrantedSteps):
         sequence: int | None,
         *,
         eager: bool = False,
+        unique: Unique = NOT_UNIQUE,
     ) -> Steps[PutDone]:
         """Puts the items of one call; into one partition, where there are several.
 
@@ -204,6 +217,8 @@ class FifoSteps(GrantedSteps):
         if self._grant is None and self.parts is None:
             yield from self._begin(wait, eager=eager)
         if self.parts is not None:
+            if unique.key:
+                raise BadOption("unique", unique.key, f"none: {self.name} has several partitions")
             own = number if self.producer.named else None
             done = yield from self.parts.put(items, headers, due, wait, own)
             self.copies = done.copies
@@ -222,6 +237,8 @@ class FifoSteps(GrantedSteps):
             runs=items.runs,
             keys=items.keys,
             since=self.since,
+            unique=unique.key,
+            unique_for=unique.time,
         )
         done, _ = yield from self._ask(put, wait, store_of, len(items.blob), eager=eager)
         self.copies = done.copies

@@ -9,7 +9,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import with_ranks
 from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.bodies import Key
+from snowmelt.client.queue.bodies import Key, as_unique
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.group_steps import GroupBodies
@@ -57,7 +57,7 @@ class PriorityQueue(Queue[RankedSteps]):
         super().__init__(port, steps, codec, tracing)
         self._first = self._puts
 
-    async def put(
+    async def put(  # noqa: PLR0913 - all that a put says
         self,
         body: Any,
         *,
@@ -67,11 +67,13 @@ class PriorityQueue(Queue[RankedSteps]):
         delay: float = 0.0,
         timeout: float = TIMEOUT,
         sequence: int | None = None,
+        unique: Key | None = None,
+        unique_for: float = 0.0,
     ) -> Position:
         """Puts an item; returns its position in its priority once it is safe. Raises `Full`.
 
         After `delay` seconds it may be delivered. Of any priorities positions count together.
-        `key` and `sequence` are as a fifo has them.
+        `key`, `sequence` and `unique` are as a fifo has them.
         """
         if self.tracing is not None:
             with self.tracing.put(self.name, headers) as traced:
@@ -83,15 +85,20 @@ class PriorityQueue(Queue[RankedSteps]):
                     delay=delay,
                     timeout=timeout,
                     sequence=sequence,
+                    unique=unique,
+                    unique_for=unique_for,
                 )
         one = self._steps.ranked(self._codec.body(body), priority, headers, delay, timeout, key)
+        if unique is not None or unique_for:
+            put = self._steps.put([one.what], one.wait, sequence, as_unique(unique, unique_for))
+            return Position((await run_async(self._port, put))[0])
         if sequence is not None or self._steps.producer.named:  # a number names one put
             put = self._steps.put([one.what], one.wait, sequence)
             positions = await run_async(self._port, put)
             return Position(positions[0])
         return Position(await self._puts.ask(one))
 
-    async def put_many(
+    async def put_many(  # noqa: PLR0913 - all that a put says
         self,
         items: Iterable[Any] | Batch,
         *,
@@ -101,6 +108,8 @@ class PriorityQueue(Queue[RankedSteps]):
         delay: float = 0.0,
         timeout: float = TIMEOUT,
         sequence: int | None = None,
+        unique: Key | None = None,
+        unique_for: float = 0.0,
     ) -> tuple[Interval, ...]:
         """Puts bodies of one priority, or pairs of a priority and a body.
 
@@ -131,9 +140,13 @@ class PriorityQueue(Queue[RankedSteps]):
                     delay=delay,
                     timeout=timeout,
                     sequence=sequence,
+                    unique=unique,
+                    unique_for=unique_for,
                 )
-        rows = self._codec.pairs(items, priority)
-        puts = self._steps.put_ranked(rows, priority, headers, delay, timeout, sequence, key)
+        rows, own = self._codec.pairs(items, priority), as_unique(unique, unique_for)
+        puts = self._steps.put_ranked(
+            rows, priority, headers, delay, timeout, sequence, key, unique=own
+        )
         return await run_async(self._port, puts)
 
     async def stage(

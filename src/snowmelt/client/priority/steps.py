@@ -22,7 +22,15 @@ from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.leases.fetching import CHANCE
 from snowmelt.client.leases.steps import Seen, delay_of
 from snowmelt.client.priority.sorting import Prioritized, ranked_parcels, sorted_parcel
-from snowmelt.client.queue.bodies import Key, PutItems, labelled, packed_headers, parcel
+from snowmelt.client.queue.bodies import (
+    NOT_UNIQUE,
+    Key,
+    PutItems,
+    Unique,
+    labelled,
+    packed_headers,
+    parcel,
+)
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.ranks import Ranks, checked_priority
 from snowmelt.client.queue.staging_steps import stage
@@ -73,7 +81,11 @@ class RankedSteps(FifoSteps):
         return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
 
     def put(
-        self, some: Sequence[PutRequest], wait: Wait, sequence: int | None = None
+        self,
+        some: Sequence[PutRequest],
+        wait: Wait,
+        sequence: int | None = None,
+        unique: Unique = NOT_UNIQUE,
     ) -> Steps[list[int]]:
         """Items of one call, with one delay; their positions within priorities, as `FifoSteps`."""
         ranks = yield from self.known(wait)
@@ -81,10 +93,13 @@ class RankedSteps(FifoSteps):
         items = sorted_parcel([one.body for one in some], own, ranks)
         order = items.order or range(len(some))
         headers = each_own([some[at].headers for at in order])
-        done = yield from self.put_parcel(items, headers, -some[0].delay, wait, sequence)
+        due = -some[0].delay
+        done = yield from self.put_parcel(items, headers, due, wait, sequence, unique=unique)
         if not done.stop:
             return [-1] * items.count
-        places = [place for one in done.where for place in told_interval(one)]
+        places: list[int] = [place for one in done.where for place in told_interval(one)]
+        if unique.key:  # they may be of another put
+            return places[:1]
         return [place for _, place in sorted(zip(order, places, strict=True))]
 
     def gathered(self, some: Sequence[PutRequest], wait: Wait) -> Steps[tuple[PutItems, bytes]]:
@@ -101,7 +116,7 @@ class RankedSteps(FifoSteps):
         own = ranks.rank(0 if priority is None else priority)
         return sorted_parcel([parcel(body).blob], [own], ranks)
 
-    def put_ranked(
+    def put_ranked(  # noqa: PLR0913 - all that a put says
         self,
         items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
         priority: float | None,
@@ -110,11 +125,13 @@ class RankedSteps(FifoSteps):
         timeout: float,
         sequence: int | None,
         key: Key | Sequence[Key | None] | None = None,
+        *,
+        unique: Unique = NOT_UNIQUE,
     ) -> Steps[tuple[Interval, ...]]:
         """Many items; where they are within their priorities, the most urgent first."""
         ranks = yield from self.known(Wait(timeout))
         calls = ranked_parcels(items, priority, ranks)
-        return (yield from self._put_all(calls, key, headers, delay, timeout, sequence))
+        return (yield from self._put_all(calls, key, headers, delay, timeout, sequence, unique))
 
     def stage(
         self,

@@ -3,17 +3,20 @@
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate, islice
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
+from snowmelt.client.queue.options import seconds_of
 from snowmelt.core.batch import ONE, Batch, Buffer
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.headers import headers_in
+from snowmelt.core.instant import SECOND, Duration
 from snowmelt.protocols.queue.calls import PriorityRun
 from snowmelt.protocols.queue.labels import Labels, pack
-from snowmelt.protocols.queue.settings import BODY_BYTES_MAX, KEY_BYTES_MAX
+from snowmelt.protocols.queue.settings import BODY_BYTES_MAX, HOLD_LONGEST, KEY_BYTES_MAX
 
 CALL_BYTES: Final = 8 << 20
 CALL_ITEMS: Final = 32_768
@@ -111,7 +114,7 @@ Key = str | bytes
 """Of an item, such as the tenant that it is for."""
 
 
-def as_key(key: object) -> bytes:
+def as_key(key: object, option: str = "key") -> bytes:
     """A key as it is kept; raises `BadOption`.
 
     >>> as_key("tenant-7")
@@ -121,7 +124,31 @@ def as_key(key: object) -> bytes:
         key = key.encode("utf-8", "surrogatepass")
     if isinstance(key, bytes) and 0 < len(key) <= KEY_BYTES_MAX:
         return key
-    raise BadOption("key", key, f"text or bytes, of 1 to {KEY_BYTES_MAX} bytes")
+    raise BadOption(option, key, f"text or bytes, of 1 to {KEY_BYTES_MAX} bytes")
+
+
+class Unique(msgspec.Struct, frozen=True):
+    """A uniqueness key, and for how long it holds besides."""
+
+    key: bytes = b""
+    time: Duration = Duration(0)
+
+
+NOT_UNIQUE: Final = Unique()
+
+
+def as_unique(key: Key | None, time: float) -> Unique:
+    """What a person said of a put; raises `BadOption`.
+
+    >>> as_unique("order-7", 60), as_unique(None, 0) is NOT_UNIQUE
+    (Unique(key=b'order-7', time=60000000000), True)
+    """
+    longest = seconds_of("unique_for", time, 0, HOLD_LONGEST / SECOND)
+    if key is not None:
+        return Unique(as_key(key, "unique"), longest)
+    if longest:
+        raise BadOption("unique_for", time, "none without unique=KEY")
+    return NOT_UNIQUE
 
 
 def labelled(
@@ -141,8 +168,21 @@ def labelled(
     own = key[first : first + items.count]
     if len(own) < items.count:
         raise BadOption("key", f"{len(key)} keys", "one for all bodies, or as many as bodies")
-    keys = tuple([None if one is None else as_key(one) for one in own])
-    return pack(Labels(common, keys).in_order(items.order))
+    return pack(Labels(common, _as_keys(own)).in_order(items.order))
+
+
+def _as_keys(some: Sequence[Key | None]) -> tuple[bytes | None, ...]:
+    """Several at once: mostly all are text, or all are bytes, and none is too long."""
+    kinds = set(map(type, some))
+    keys: tuple[bytes, ...] = ()
+    if kinds == {str}:
+        with suppress(UnicodeEncodeError):
+            keys = tuple(map(str.encode, cast("Sequence[str]", some)))
+    elif kinds == {bytes}:
+        keys = tuple(cast("Sequence[bytes]", some))
+    if keys and 0 < min(map(len, keys)) <= max(map(len, keys)) <= KEY_BYTES_MAX:
+        return keys
+    return tuple([None if one is None else as_key(one) for one in some])
 
 
 def packed_headers(headers: Mapping[str, str | bytes] | Labels | None) -> bytes:

@@ -20,6 +20,7 @@ from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.settings import KEYS_MAX
 from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.protocols.queue.uniques import UNIQUE_MAX
 from snowmelt.protocols.queue.waiting import WaitingPut, WaitingPuts
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
 
@@ -51,7 +52,7 @@ class AppendCheck:
     def knows(self, put: calls.Put | SpreadPut) -> bool:
         """Whether it came before; what became of it is told then, and nothing else."""
         earlier = self._state.producers.earlier(put.producer, put.sequence)
-        if earlier is not None or self.room.waits(put):
+        if earlier is not None or self.room.waits(put) or self._there(put) is not None:
             return True
         return self.numbering is not None and self.numbering.waits(put)
 
@@ -90,14 +91,32 @@ class AppendCheck:
         return None
 
     def _new(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
-        if self.room.puts or (self._bounded and not self._fits(put)):
+        if put.unique and (there := self._there(put)) is not None:
+            self._put_before((operation,), put, there)
+        elif self.room.puts or ((self._bounded or put.unique) and not self._fits(put)):
             self._waits(operation, put)
         elif self.numbering is None:
             self.place((operation,), put)
         else:
             self.numbering.add((operation,), put)
 
+    def _there(self, put: calls.Put | SpreadPut) -> Edges | None:
+        """Where that is which is in the queue under its uniqueness key."""
+        name, uniques = put.unique, self._state.uniques
+        return uniques.earlier(name, self._outbox.wall) if name else None
+
+    def _put_before(
+        self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut, there: Edges
+    ) -> None:
+        """Its number stands for what is there (`uniques.py`, rule 1)."""
+        self._state.producers.note(put.producer, put.sequence, there, self._outbox.wall)
+        done = put_before(self._log, self._state, there)
+        for operation in operations:
+            self._log.owe(ReplyTo(operation, done))
+
     def _fits(self, put: calls.Put | SpreadPut) -> bool:
+        if put.unique and not self._state.uniques.has_room(self._outbox.wall):
+            return False
         numbering = self.numbering
         if numbering is None:
             by_key = self._state.by_key
@@ -124,6 +143,9 @@ class AppendCheck:
 
     def place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> None:
         """It stands at the tail from now on, and who asked is told when that is safe."""
+        if put.unique and (there := self._there(put)) is not None:
+            self._put_before(operations, put, there)
+            return
         wall, due = self._outbox.wall, delay(self._outbox, put.due) if put.due else 0
         if not operations and not self._state.schedules.fire(
             put.producer, put.sequence, self._outbox.clock
@@ -154,6 +176,9 @@ class AppendCheck:
         if not operations:
             return
         self._state.producers.note(put.producer, put.sequence, edges, wall)
+        if put.unique:
+            until = wall + put.unique_for if put.unique_for else 0
+            self._state.uniques.note(put.unique, edges, until, wall)
         done, (first, *others) = put_done(self._log, edges), operations
         self._log.owe(ReplyTo(first, done))
         for operation in others:
@@ -201,7 +226,7 @@ class AppendCheck:
         while (waiting := self.room.first) is not None:
             put = waiting.put
             room = type(put) is SpreadPut or self._log.has_room(put.size)
-            if not room or not self._fits(put):
+            if self._there(put) is None and not (room and self._fits(put)):
                 return
             self.room.leave(waiting)
             if self.numbering is None:
@@ -249,6 +274,8 @@ def no_room(home: Assignment, state: QueueState, items: int, size: int) -> str:
     if never(home, items, size):
         return f"{items} items in {size} bytes never fit into queue {home.queue!r}; {bounds(home)}"
     held = state.batches.live.total - state.dead.total
+    if len(state.uniques) >= UNIQUE_MAX:
+        return f"queue {home.queue!r} has {UNIQUE_MAX} uniqueness keys, as many as it may"
     if state.by_key is not None and state.fits(items, size):
         most = f"of {KEYS_MAX} that it may have"
         return f"queue {home.queue!r} holds items of {len(state.by_key)} keys, {most}"

@@ -36,6 +36,7 @@ from snowmelt.protocols.queue.settings import (
     LEASE_LONGEST,
     PUT_BYTES_MAX,
     REPLICAS_MAX,
+    UNIQUE_BYTES_MAX,
     QueueSettings,
 )
 
@@ -75,6 +76,8 @@ _PUT: Final = _limits(
     ("hold", 0, HOLD_LONGEST),
     ("characters of the caller", 0, 100),
     ("turn", 0, INDEX_MAX),
+    ("bytes of the uniqueness key", 0, UNIQUE_BYTES_MAX),
+    ("unique_for", 0, HOLD_LONGEST),
 )
 _SETTLE: Final = _limits(
     ("token", 0, INDEX_MAX),
@@ -175,7 +178,7 @@ def _of_put(put: calls.Put, wall: int) -> str:
     if put.home:
         known_name(put.home)
     values = (put.sequence, delay, put.patience, put.hold, len(put.caller), put.turn)
-    return _beyond(_PUT, values)
+    return _beyond(_PUT, (*values, len(put.unique), put.unique_for))
 
 
 def _of_get(get: calls.Get, wall: int) -> str:
@@ -302,6 +305,8 @@ _USUAL: Final[dict[type, Callable[[Any, int], str]]] = {
 def put_problem(put: calls.Put, items_max: int, settings: QueueSettings) -> tuple[str, str] | None:
     """Why this put can't be taken, as an error's name and text. Sizes first: they cost nothing."""
     count, bodies = len(put.offsets) // OFFSET_BYTES - 1, len(put.blob)
+    if put.unique and (put.hold or settings.partitions > 1):
+        return "BadOption", "unique is for puts that are not staged, in a queue of one partition"
     size, priorities = bodies + len(put.headers), settings.priorities
     if count > items_max:
         return "TooLarge", f"{count} items in one put; the limit is {items_max}"
@@ -336,7 +341,7 @@ def _of_headers(headers: bytes, count: int, settings: QueueSettings) -> str:
         return f"the batch does not read: {error}"
     if len(headers) <= KEY_BYTES_MAX or not settings.by_key:
         return ""
-    longest = max([len(one or b"") for one in named_keys(keys_of(headers)) or ()], default=0)
+    longest = max(map(len, filter(None, named_keys(keys_of(headers)) or ())), default=0)
     return _outside((("bytes of the key", longest, 0, KEY_BYTES_MAX),))
 
 

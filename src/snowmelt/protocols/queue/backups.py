@@ -24,7 +24,8 @@ Restoring (`restoring.py`):
    nobody else may use it. The number of the next piece is a record. So a piece that is asked again,
    or after a fail-over, is taken once.
 7. Records are taken as they are. Lots come in the order of their positions, and keep these. Their
-   bodies lie with the leader and its followers, under the term in which they came.
+   bodies lie with the leader and its followers, under the term in which they came. Their labels
+   have their keys.
 8. With the last piece all that lives is ready, delayed, dead or a group's, as the records say, and
    the queue is open.
 9. A piece that found no room is taken back like a put. Then the restore is *broken*, and says so:
@@ -47,7 +48,7 @@ from snowmelt.protocols.queue.settings import QueueSettings
 LOTS_MAX: Final = 1 << 14
 RECORDS_MAX: Final = 100_000
 LEFT_BYTES_MAX: Final = 1 << 20
-KINDS: Final = b"sgpnuyzkijtvqm"
+KINDS: Final = b"sgpnuyzktvqma"
 """How the keys of those records begin which a restore takes (`records.py`)."""
 BROKEN: Final = COUNT_MAX
 """The next piece of a restore that found no room (rule 9)."""

@@ -17,21 +17,30 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet, merged
-from snowmelt.core.spans import SPAN_BYTES, spans, steps, stretches
+from snowmelt.core.keys import key_at, part, unpacked
+from snowmelt.core.spans import steps
+from snowmelt.protocols.queue.blocks import (
+    STAGED,
+    Block,
+    Living,
+    lefts,
+    packed_live,
+    unpacked_live,
+)
 from snowmelt.protocols.queue.endings import ENDED, EndBundles
 from snowmelt.protocols.queue.limits import LIMITS
 
 BLOCK_BATCHES: Final = LIMITS.block_batches
 BLOCK_ITEMS: Final = 16_384
 KIND: Final = b"b"
-KINDS: Final = (KIND, ENDED)
+ROW: Final = b"i"
+"""Of the numbers of keys of a batch whose items have several."""
+SEVERAL: Final = -1
+"""In place of such a number."""
+KINDS: Final = (KIND, ENDED, ROW)
 """Of all that is kept here."""
-BATCH_BYTES: Final = 4
-"""What a record takes for each batch, about."""
 LOOKED: Final = 100
 """So many blocks at once."""
-STAGED: Final = 1 << 60
-"""Here begin the places of what was staged; no position is as high."""
 SPREAD: Final = 1 << 61
 """Here begin the places of what lies on data nodes."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -74,90 +83,6 @@ Within = tuple[StoredBatch, int, int]
 """Some positions: the batch in which they lie, and from where to where."""
 
 
-class Block(msgspec.Struct):
-    """Adjacent batches. Those that are over stay in it until all of it is."""
-
-    key: bytes
-    """Of its record."""
-    stops: list[int]
-    sizes: list[int]
-    term: int
-    """Of its batches, but for those in `terms`."""
-    lefts: list[int]
-    """How many items of each live."""
-    live: IntervalSet
-    shifts: dict[int, int] = {}
-    """By those that were staged, how far above its positions the bodies of each lie."""
-    terms: dict[int, int] = {}
-    """By those that were put in another term, in which."""
-    thin: dict[int, int] = {}
-    """By those whose bodies were written anew, how many bytes these have."""
-
-    def weight(self, start: int) -> int:
-        """How many bytes its record has, about."""
-        told = min(SPAN_BYTES * self.live.pieces, (self.stops[-1] - start) // 8)
-        return BATCH_BYTES * len(self.stops) + told
-
-
-class Living:
-    """What lives in some blocks, as an `IntervalSet` has it; it is not kept once more.
-
-    So nothing grows with how scattered it is but its blocks' own sets.
-    """
-
-    def __init__(self, starts: list[int], blocks: list[Block]) -> None:
-        self.total = 0
-        self._starts = starts
-        self._blocks = blocks
-
-    def __iter__(self) -> Iterator[Interval]:
-        return self.within(Interval(0, STAGED))
-
-    def __contains__(self, position: int) -> bool:
-        return len(self.common(Interval(position, position + 1))) > 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Living | IntervalSet) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]  # it changes
-
-    def __repr__(self) -> str:
-        return repr(IntervalSet(self))
-
-    def common(self, interval: Interval) -> list[Interval]:
-        """The parts of an interval that live."""
-        starts, at = self._starts, bisect_right(self._starts, interval.start) - 1
-        if at >= 0 and (at + 1 == len(starts) or interval.stop <= starts[at + 1]):
-            return self._blocks[at].live.common(interval)  # one block has it, as mostly
-        return list(self.within(interval))
-
-    def touches(self, interval: Interval) -> bool:
-        """Whether any of an interval lives."""
-        starts, at = self._starts, max(0, bisect_right(self._starts, interval.start) - 1)
-        while at < len(starts) and starts[at] < interval.stop:
-            if self._blocks[at].live.touches(interval):
-                return True
-            at += 1
-        return False
-
-    def within(self, interval: Interval) -> Iterator[Interval]:
-        """As `common`, one after another: for whoever may stop early."""
-        before = None
-        at = max(0, bisect_right(self._starts, interval.start) - 1)
-        while at < len(self._starts) and self._starts[at] < interval.stop:
-            for one in self._blocks[at].live.within(interval):
-                if before is None:
-                    before = one
-                elif before.stop == one.start:
-                    before = Interval(before.start, one.stop)
-                else:
-                    yield before
-                    before = one
-            at += 1
-        if before is not None:
-            yield before
-
-
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
     counts: list[int]
     sizes: list[int]
@@ -165,6 +90,7 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True):
     live: bytes
     places: dict[int, int] = {}
     """Of those that have places of their own, where these begin, counted from `STAGED`."""
+    numbers: list[int] = []
 
 
 _DECODE: Final = msgspec.msgpack.Decoder(_Kept).decode
@@ -189,6 +115,9 @@ class Batches:
         """Of their bodies, as long as something of each lives: these are on the disk, about."""
         self.ended: list[Interval] = []
         """What ended in this step."""
+        self.rows: dict[int, bytes] = {}
+        """By where batches begin of which items have several keys: the number of each. Who adds
+        such a batch keeps its row before."""
         self.written: dict[bytes, None] = {}
         """The keys of blocks that are written in this step: something came to them."""
         self._changed = changed
@@ -202,8 +131,8 @@ class Batches:
         self.live = Living(self._starts, self._blocks)
         """What has not ended."""
 
-    def add(self, batch: StoredBatch) -> None:
-        """One more, behind all others of its priority."""
+    def add(self, batch: StoredBatch, number: int = 0) -> None:
+        """One more, behind all others of its priority; its items have a key of that number."""
         start, at = batch.start, -1
         if self._starts and start < self._starts[-1]:  # others are less urgent
             at = bisect_right(self._starts, start) - 1
@@ -223,6 +152,11 @@ class Batches:
             block.shifts[len(block.stops)] = batch.shift
         if batch.term != block.term:
             block.terms[len(block.stops)] = batch.term
+        if number == SEVERAL:
+            self._changed[ROW + start.to_bytes(8)] = None
+        if number or block.numbers:
+            block.numbers += [0] * (len(block.stops) - len(block.numbers))
+            block.numbers.append(number)
         block.stops.append(batch.stop)
         block.sizes.append(batch.size)
         block.lefts.append(batch.stop - start)
@@ -292,6 +226,9 @@ class Batches:
                 self.kept -= block.thin.get(index, size) if block.thin else size
                 shift = block.shifts.get(index, 0) if block.shifts else 0
                 over.append(Interval(start + shift, stop + shift))
+                if block.numbers and block.numbers[index] == SEVERAL:
+                    self.rows.pop(start, None)
+                    self._changed[ROW + start.to_bytes(8)] = None
         block.live.remove(interval)
         return over
 
@@ -380,6 +317,32 @@ class Batches:
                 break
         return found
 
+    def numbers(self, interval: Interval) -> list[int]:
+        """Of the key of each item; 0 where it has none."""
+        found: list[int] = []
+        for block, index, start, stop in self._across(interval):
+            first, last = max(start, interval.start), min(stop, interval.stop)
+            number = block.numbers[index] if block.numbers else 0
+            if number == SEVERAL and start in self.rows:
+                found += unpacked(part(self.rows[start], first - start, last - start))
+            else:
+                found += [max(number, 0)] * (last - first)
+        return found
+
+    def number(self, place: int) -> int:
+        """The same of one."""
+        at = bisect_right(self._starts, place) - 1
+        block = self._blocks[at]
+        if not block.numbers:
+            return 0
+        index = bisect_right(block.stops, place)
+        found = block.numbers[index]
+        if found != SEVERAL:
+            return found
+        start = block.stops[index - 1] if index else self._starts[at]
+        row = self.rows.get(start)
+        return 0 if row is None else key_at(row, place - start)
+
     def mean(self, place: int) -> int:
         """How many bytes an item of the batch at a position has."""
         at = bisect_right(self._starts, place) - 1
@@ -448,11 +411,15 @@ class Batches:
     def keys(self) -> Iterator[bytes]:
         yield from self._named
         yield from self._endings.keys()
+        for start in self.rows:
+            yield ROW + start.to_bytes(8)
 
     def record(self, key: bytes) -> bytes | None:
         """A block, or a bundle; None when all of it is over."""
         if key[:1] == ENDED:
             return self._endings.record(key)
+        if key[:1] == ROW:
+            return self.rows.get(int.from_bytes(key[1:]))
         block = self._named.get(key)
         if block is None:
             return None
@@ -461,16 +428,19 @@ class Batches:
         if block.terms:
             terms = [block.terms.get(at, block.term) for at, _ in enumerate(block.stops)]
         whole = block.live.total == starts[-1] - starts[0]
-        kept = counts, block.sizes, terms, b"" if whole else _packed(block, starts[0])
-        if not block.shifts:
+        kept = counts, block.sizes, terms, b"" if whole else packed_live(block, starts[0])
+        if not block.shifts and not block.numbers:
             return _ENCODE(kept)
         places = {one: starts[one] + shift - STAGED for one, shift in block.shifts.items()}
-        return _ENCODE((*kept, places))
+        return _ENCODE((*kept, places, block.numbers) if block.numbers else (*kept, places))
 
     def restore(self, key: bytes, value: bytes) -> None:
         """From a record; they come in the order of their keys."""
         if key[:1] == ENDED:
             self._restore_ended(*self._endings.restore(key, value))
+            return
+        if key[:1] == ROW:
+            self.rows[int.from_bytes(key[1:])] = value
             return
         start, kept = int.from_bytes(key[1:]), _DECODE(value)
         stops = list(accumulate(kept.counts, initial=start))[1:]
@@ -479,16 +449,16 @@ class Batches:
         whole = Interval(start, stops[-1])
         starts = (start, *stops)
         shifts = {one: at + STAGED - starts[one] for one, at in kept.places.items()}
-        live = _unpacked(kept.live, whole)
-        lefts = _lefts(stops, live) if kept.live else list(kept.counts)
-        block = Block(key, stops, kept.sizes, term, lefts, live, shifts, terms)
+        live = unpacked_live(kept.live, whole)
+        left = lefts(stops, live) if kept.live else list(kept.counts)
+        block = Block(key, stops, kept.sizes, term, left, live, shifts, terms, {}, kept.numbers)
         self._starts.append(start)
         self._blocks.append(block)
         self._named[key] = block
         self.live.total += block.live.total
-        for size, count, left in zip(kept.sizes, kept.counts, lefts, strict=True):
-            self.bytes += size * left // count
-            self.kept += size if left else 0
+        for size, count, own in zip(kept.sizes, kept.counts, left, strict=True):
+            self.bytes += size * own // count
+            self.kept += size if own else 0
             if size > self.largest * count:
                 self.largest = -(-size // count)
 
@@ -533,44 +503,3 @@ def _batch(block: Block, index: int, start: int, stop: int) -> StoredBatch:
 def _key(start: int) -> bytes:
     """Of the record of the block that begins there."""
     return KIND + start.to_bytes(8)
-
-
-def _lefts(stops: list[int], live: IntervalSet) -> list[int]:
-    """How many items live of each batch that ends there."""
-    lefts, index = [0] * len(stops), 0
-    for one in live:
-        at = one.start
-        while at < one.stop:
-            while stops[index] <= at:
-                index += 1
-            end = min(one.stop, stops[index])
-            lefts[index] += end - at
-            at = end
-    return lefts
-
-
-def _packed(block: Block, start: int) -> bytes:
-    """What lives of a block, of which some does not: edges, or a bit for each position."""
-    stop, live = block.stops[-1], block.live
-    if live.pieces * SPAN_BYTES < (stop - start) // 8:
-        return b"e" + spans([one.start for one in live], [one.stop for one in live])
-    bits = 0
-    for one in live:
-        bits |= ((1 << one.size) - 1) << (one.start - start)
-    return b"b" + bits.to_bytes((stop - start + 7) // 8, "little")
-
-
-def _unpacked(packed: bytes, whole: Interval) -> IntervalSet:
-    if not packed:
-        return IntervalSet([whole])
-    if packed[:1] == b"e":
-        return IntervalSet(stretches(packed[1:]))
-    digits = f"{int.from_bytes(packed[1:], 'little'):0{whole.size}b}"[::-1]
-    edges: list[Interval] = []
-    at = digits.find("1")
-    while at >= 0:
-        end = digits.find("0", at)
-        end = len(digits) if end < 0 else end
-        edges.append(Interval(whole.start + at, whole.start + end))
-        at = digits.find("1", end)
-    return IntervalSet(edges)

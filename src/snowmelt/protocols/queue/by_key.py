@@ -14,39 +14,43 @@ An item may have a *key*, such as the tenant or the account that it is for.
    is in hand. What is delayed, by its put or by its retry, keeps its place: those behind it wait
    for it. What is dead is passed by. When it comes back, it is the first of those that wait.
 5. `per_second` and `per_second_by_key`: see `pacing.py`.
-6. `fair`: the key with the least in hand comes next; of several the one whose first item comes
-   first in the queue's order. So a priority counts within a key, and between keys that are even.
+6. `fair`: the key with the least in hand comes next; of several the one that was given nothing for
+   the longest time in this term, and of those the one whose first item comes first in the queue's
+   order. So a priority counts within a key, and between keys that are even. Of keys that have no
+   items it is not known for ever.
 7. Items without a key have no order and no limit of a key. For fairness they are one key.
 8. A get takes the first that it may, one by one, each as if the ones before were in hand already.
    One that may take none waits as in an empty queue. Whatever lets some go on serves it: an
    acknowledgement, a return, a lease that ended, a delay that is over, a second that has passed.
-9. A key is kept as long as one of its items lives. With `KEYS_MAX` of them a queue has no room for
-   what has another key. Purging and deleting end items whatever holds their keys.
-10. Each change of an item costs O(log n) of those of its key, and O(log keys).
+9. A queue has items of `KEYS_MAX` keys at most. With so many it has no room for what has another.
+   Purging and deleting end items whatever holds their keys.
+10. What comes, or comes back, is *fresh*: nobody looked at it yet, so it costs nothing by itself. A
+   get looks at what is fresh in the queue's order, and gives it or has it wait with its key. It is
+   fresh no more then. Of what is fresh there are `FRESH_MAX`, or the first are looked at with puts.
+   In a queue of any priorities nothing is fresh: items are looked at as they come.
+11. Each change of an item that waits costs O(log n) of those of its key, and O(log keys).
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.keys import KEY_MIN, packed
+from snowmelt.core.keys import KEY_MIN, packed, unpacked
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.queue.batches import Batches
+from snowmelt.protocols.queue.batches import SEVERAL, Batches
+from snowmelt.protocols.queue.key_names import IDLE_MAX, NO_KEY, KeyNames
 from snowmelt.protocols.queue.keys import KeysByPosition
 from snowmelt.protocols.queue.labels import named_keys
 from snowmelt.protocols.queue.pacing import Pace
 from snowmelt.protocols.queue.settings import KEYS_MAX, QueueSettings
 
-PAGES: Final = b"i"
-"""Of the numbers of keys, by positions."""
-PAGE: Final = 32
-"""So many positions have one: a single put writes its page anew."""
-NAME: Final = b"j"
-"""Of the name of a key, by its number."""
-NO_KEY: Final = 0
+FRESH_MAX: Final = 1 << 16
+LOOKED_MOST: Final = 1_024
+"""So many are looked at together at most (rule 10)."""
 _NO_LIMIT: Final = 1 << 62
 _RANK_BITS: Final = 64
 _PLACE: Final = (1 << _RANK_BITS) - 1
@@ -54,38 +58,35 @@ _SPARE: Final = 64
 """So many entries more may be kept than twice those that count."""
 
 
-class ItemsOfKey(msgspec.Struct):
-    """What lives of one key."""
+Entry = tuple[int, int, int, int]
+"""How much a key has in hand, and when it was given something last, if that matters; the rank of
+its first item, and its number."""
+
+
+class Waiting(msgspec.Struct):
+    """Items of one key that were looked at and wait."""
 
     number: int
-    name: bytes
-    most: int
-    """So many may be in hand."""
-    ordered: bool
-    """Whether its items go one after the other (rule 4)."""
-    items: int = 0
-    held: int = 0
-    waits: list[int] = []
+    ranks: list[int]
     """A heap: the rank of each that may be given; in order also of those that are delayed."""
     gone: int = 0
     """How many of those may have ended."""
-    entry: tuple[int, int, int] | None = None
-    """As it stands among the keys that may go on: how much it has in hand if that matters, the rank
-    of its first item, and its number. None where it may not."""
-    rests: bool = False
-    """Whether it has had as many as a second allows."""
+    entry: "Entry | None" = None
+    """As it stands among the keys that may go on. None where it may not."""
 
 
 class ByKey:
     """Of one queue.
 
+    >>> from snowmelt.protocols.queue.batches import StoredBatch
     >>> from snowmelt.protocols.queue.labels import keys_of, Labels, pack
     >>> batches, ready = Batches({}), IntervalSet([Interval(0, 3)])
-    >>> book = ByKey(QueueSettings(in_order_by_key=1), {}, ready, Pieces({}, b"z"), None)
-    >>> book.put(0, 3, keys_of(pack(Labels(keys=(b"a", b"a", b"b")))))
-    >>> book.choose(9, 1 << 20, batches), book.choose(9, 1 << 20, batches)
+    >>> book = ByKey(QueueSettings(in_order_by_key=1), {}, ready, Pieces({}, b"z"), None, batches)
+    >>> names = keys_of(pack(Labels(keys=(b"a", b"a", b"b"))))
+    >>> batches.add(StoredBatch(0, 3, 30, 1), book.put(Interval(0, 3), names))
+    >>> book.choose(9, 1 << 20), book.choose(9, 1 << 20)
     ([0, 2], [])
-    >>> ready.remove(Interval(0, 1)); book.ended(Interval(0, 1)); book.choose(9, 1 << 20, batches)
+    >>> ready.remove(Interval(0, 1)); book.ended(Interval(0, 1)); book.choose(9, 1 << 20)
     [1]
     """
 
@@ -96,140 +97,155 @@ class ByKey:
         ready: IntervalSet,
         delays: Pieces[int],
         ranks: KeysByPosition | None,
+        batches: Batches,
     ) -> None:
-        self.numbers = KeysByPosition(changed, PAGES, PAGE)
-        self.hand: dict[int, ItemsOfKey] = {}
-        """By position, what is in hand."""
-        self._changed = changed
+        self.names = KeyNames(changed)
+        self.hand: dict[int, int] = {}
+        """By position, what is in hand: the number of its key."""
+        self.held: dict[int, int] = {}
+        """By such a number, how many that are."""
         self._ready = ready
         self._delays = delays
+        self._batches = batches
         self._ranks = ranks
         """Where priorities have no number: the key of 64 bits that orders each position."""
         self._fair = bool(settings.fair)
         self._in_order = bool(settings.in_order_by_key)
         self._at_once = settings.at_once or _NO_LIMIT
         self._most = 1 if self._in_order else settings.at_once_by_key or _NO_LIMIT
-        self._keys = {NO_KEY: ItemsOfKey(NO_KEY, b"", _NO_LIMIT, ordered=False)}
-        self._numbers: dict[bytes, int] = {}
-        self._last = 0
-        """The last number that was given to a key."""
-        self._open: list[tuple[int, int, int]] = []
+        self._items: dict[int, int] = {}
+        """How many items of each key live."""
+        self._fresh = IntervalSet()
+        """What is ready and was not looked at (rule 10)."""
+        self._waiting: dict[int, Waiting] = {}
+        self._rests: set[int] = set()
+        """Which keys have had as many as a second allows."""
+        self._turns: dict[int, int] = {}
+        """Which item was the last of each key that was given, if that matters (rule 6)."""
+        self._given = 0
+        """How many were."""
+        self._open: list[Entry] = []
         """A heap of entries; those that no key has any more are passed over."""
 
     def __len__(self) -> int:
         """How many keys have items."""
-        return len(self._numbers)
+        return len(self._items) - (NO_KEY in self._items)
 
     def has_room(self, names: Collection[bytes]) -> bool:
         """Whether what has these keys may come in (rule 9)."""
-        known = self._numbers
-        if len(known) + sum(map(len, names)) <= KEYS_MAX:  # as mostly
+        if len(self) + sum(map(len, names)) <= KEYS_MAX:  # as mostly
             return True
-        new = {name for some in names for name in named_keys(some) or () if name is not None}
-        return len(known) + len(new - known.keys()) <= KEYS_MAX
+        known, items = self.names.known, self._items
+        named = {name for some in names for name in named_keys(some) or () if name is not None}
+        return len(self) + sum([known.get(name) not in items for name in named]) <= KEYS_MAX
 
     # --- what becomes of items --------------------------------------------------------------------
 
-    def put(self, start: int, count: int, names: bytes, *, due: int = 0) -> None:
-        """These came; they are ready, or delayed, by now."""
-        row = named_keys(names)
-        known, numbers, ranks = self._numbers, list[int](), self._ranks
-        for position, name in enumerate((None,) * count if row is None else row, start=start):
-            number = NO_KEY if name is None else known.get(name) or self._new(name)
-            key = self._keys[number]
-            numbers.append(number)
-            key.items += 1
-            if due and not key.ordered:
-                continue
-            rank = position if ranks is None else self._rank(position)
-            heappush(key.waits, rank)
-            if key.entry is None or rank < key.entry[1]:
-                self._look(key)
-        self.numbers.add(start, packed(numbers))
-
-    def _new(self, name: bytes) -> int:
-        """The number of a key that has no items yet."""
-        number = self._last = self._last + 1
-        self._add(number, name)
-        self._changed[_record(number)] = None
+    def put(self, where: Interval, names: bytes, *, due: int = 0) -> int:
+        """These came, behind all others; they are ready, or delayed, by now. As `number`."""
+        if self._fresh.total > FRESH_MAX:
+            self._look_at(where.size)
+        number = self.number(where, names)
+        if self._ranks is None and not due:
+            self._fresh.add(where)
+        elif not due or self._in_order:
+            several = number == SEVERAL
+            row = unpacked(self._batches.rows[where.start]) if several else (number,) * where.size
+            for position, one in zip(where, row, strict=True):
+                if one or not due:
+                    self._wait(one, position)
         return number
 
-    def _add(self, number: int, name: bytes) -> None:
-        self._numbers[name] = number
-        self._keys[number] = ItemsOfKey(number, name, self._most, self._in_order)
+    def number(self, where: Interval, names: bytes) -> int:
+        """That of the key of all of these, which come; `SEVERAL` where each has its own."""
+        items, count = self._items, where.stop - where.start
+        row = named_keys(names) if names else None
+        if row is None or count == 1:
+            number = NO_KEY if row is None else self.names.number(row[0])
+            items[number] = items.get(number, 0) + count
+            return number
+        numbers = self.names.numbers(row)
+        counts = Counter(numbers)
+        for number, much in counts.items():
+            items[number] = items.get(number, 0) + much
+        if len(counts) == 1:
+            return numbers[0]
+        self._batches.rows[where.start] = packed(numbers)
+        return SEVERAL
 
     def ready(self, where: Interval) -> None:
         """These may be given: they came, went back, or were brought back."""
-        for position in range(where.start, where.stop):
-            key = self._put_back(position)
-            heappush(key.waits, self._rank(position))
-            self._look(key)
+        numbers = self._put_back(where)
+        if self._ranks is None:
+            self._fresh.add(where)
+            for number in numbers:
+                self._look_again(number)
+        else:
+            for position, number in zip(where, numbers, strict=True):
+                self._wait(number, position)
 
     def delayed(self, where: Interval) -> None:
         """These are for later (rule 4)."""
-        for position in range(where.start, where.stop):
-            key = self._put_back(position)
-            if key.ordered:
-                heappush(key.waits, self._rank(position))
-            self._look(key)
+        for position, number in zip(where, self._put_back(where), strict=True):
+            if self._in_order and number:
+                self._wait(number, position)
+            else:
+                self._look_again(number)
 
     def due(self, where: Interval) -> None:
         """A delay is over: these are ready."""
-        for position, key in self._of(where):
-            if not key.ordered:  # else it waits already
-                heappush(key.waits, self._rank(position))
-            self._look(key)
+        for position, number in zip(where, self._batches.numbers(where), strict=True):
+            if self._in_order and number:  # it waits already
+                self._look_again(number)
+            elif self._ranks is None:
+                self._fresh.add(Interval(position, position + 1))
+            else:
+                self._wait(number, position)
 
     def dead(self, where: Interval) -> None:
         """These are in nobody's hand any more, and are not to be given."""
-        for position in range(where.start, where.stop):
-            self._look(self._put_back(position))
+        for number in self._put_back(where):
+            self._look_again(number)
 
-    def _put_back(self, position: int) -> ItemsOfKey:
-        """The key of an item that is in nobody's hand from now on."""
-        key = self.hand.pop(position, None)
-        if key is None:
-            return self._key(position)
-        key.held -= 1
-        return key
+    def _put_back(self, where: Interval) -> list[int]:
+        """The keys of items that are in nobody's hand from now on."""
+        numbers: list[int] = []
+        for position in range(where.start, where.stop):
+            number = self.hand.pop(position, None)
+            if number is None:
+                number = self._batches.number(position)
+            elif self.held[number] == 1:
+                del self.held[number]
+            else:
+                self.held[number] -= 1
+            numbers.append(number)
+        return numbers
 
     def ended(self, where: Interval) -> None:
-        """These live no more; they are neither ready nor delayed by now."""
+        """These are to live no more; they are neither ready nor delayed by now."""
+        hand, held, items, waiting = self.hand, self.held, self._items, self._waiting
         for position in range(where.start, where.stop):
-            key = self.hand.pop(position, None)
-            if key is not None:
-                key.held -= 1
+            number = hand.pop(position, None)
+            if number is None:
+                number = self._batches.number(position)
+                one = Interval(position, position + 1)
+                if self._fresh.touches(one):
+                    self._fresh.remove(one)
+                elif number in waiting:
+                    waiting[number].gone += 1
+            elif held[number] == 1:
+                del held[number]
             else:
-                key = self._key(position)
-                key.gone += 1
-            key.items -= 1
-            if not key.items and key.number:
-                self._drop(key)
+                held[number] -= 1
+            left = items.get(number, 0) - 1
+            if left > 0:
+                items[number] = left
             else:
-                self._look(key)
-
-    def _drop(self, key: ItemsOfKey) -> None:
-        # Rule 9.
-        key.entry = None
-        del self._keys[key.number], self._numbers[key.name]
-        self._changed[_record(key.number)] = None
-
-    def _rest_is_over(self, name: bytes) -> None:
-        """This key may go on, if it has items still (`pacing.py`)."""
-        number = self._numbers.get(name)
-        if number is not None:
-            key = self._keys[number]
-            key.rests = False
-            self._look(key)
-
-    def _key(self, position: int) -> ItemsOfKey:
-        (number,) = self.numbers.of(Interval(position, position + 1))
-        return self._keys.get(number) or self._keys[NO_KEY]
-
-    def _of(self, where: Interval) -> Iterator[tuple[int, ItemsOfKey]]:
-        keys, none = self._keys, self._keys[NO_KEY]
-        for position, number in zip(where, self.numbers.of(where), strict=True):
-            yield position, keys.get(number, none)
+                items.pop(number, None)
+                if number:
+                    self.names.idle(number, items)
+            if waiting and number in waiting:
+                self._look(waiting[number])
 
     def _rank(self, position: int) -> int:
         """Its place in the queue's order."""
@@ -240,156 +256,233 @@ class ByKey:
 
     # --- which may go on --------------------------------------------------------------------------
 
-    def _look(self, key: ItemsOfKey) -> None:
-        """Whether a key may go on, and where it stands then."""
-        waits = key.waits
-        while key.gone and waits and not self._waits(waits[0]):
-            heappop(waits)
+    def _wait(self, number: int, position: int) -> Waiting:
+        """It was looked at, and waits with its key."""
+        key = self._waiting.get(number)
+        if key is None:
+            key = self._waiting[number] = Waiting(number, [])
+        heappush(key.ranks, self._rank(position))
+        self._look(key)
+        return key
+
+    def _look_again(self, number: int) -> None:
+        key = self._waiting.get(number)
+        if key is not None:
+            self._look(key)
+
+    def _look_at(self, count: int) -> None:
+        """The first that are fresh, as if a get could take none of them (rule 10)."""
+        while count > 0 and self._fresh.total:
+            where, _ = self._fresh.first.split(min(count, LOOKED_MOST))
+            self._fresh.remove(where)
+            count -= where.size
+            for position, number in zip(where, self._batches.numbers(where), strict=True):
+                self._wait(number, position)
+
+    def _look(self, key: Waiting) -> None:
+        """Whether a key may go on with what waits, and where it stands then."""
+        ranks, number = key.ranks, key.number
+        while key.gone and ranks and not _stands(ranks[0] & _PLACE, self._ready, self._delays):
+            heappop(ranks)
             key.gone -= 1
-        if not waits:
-            key.gone = 0
-        entry = None
-        if (
-            waits
-            and key.held < key.most
-            and not key.rests
-            and not (key.ordered and self._delays.count and waits[0] & _PLACE not in self._ready)
+        if not ranks:
+            key.entry = None
+            self._waiting.pop(number, None)
+            return
+        entry, held = None, self.held.get(number, 0)
+        if self._may(number, held) and not (
+            self._in_order
+            and self._delays.count
+            and number
+            and ranks[0] & _PLACE not in self._ready
         ):
-            entry = key.held if self._fair else 0, waits[0], key.number
+            turn = self._turns.get(number, 0)
+            entry = (held if self._fair else 0), turn, ranks[0], number
         if entry == key.entry:
             return
         key.entry = entry
         if entry is not None:
             heappush(self._open, entry)
-            if len(self._open) > 2 * len(self._keys) + _SPARE:
-                self._open = [one.entry for one in self._keys.values() if one.entry is not None]
+            if len(self._open) > 2 * len(self._waiting) + _SPARE:
+                self._open = [one.entry for one in self._waiting.values() if one.entry is not None]
                 heapify(self._open)
 
-    def _waits(self, rank: int) -> bool:
-        place = rank & _PLACE
-        return place in self._ready or len(self._delays.common(Interval(place, place + 1))) > 0
+    def _may(self, number: int, held: int) -> bool:
+        """Whether one more of a key may be in hand, besides so many (rules 3 to 5)."""
+        return not number or (held < self._most and number not in self._rests)
 
     def choose(
-        self,
-        items_max: int,
-        bytes_max: int,
-        batches: Batches,
-        pace: Pace | None = None,
-        *,
-        before: int = -1,
+        self, items_max: int, bytes_max: int, pace: Pace | None = None, *, before: int = -1
     ) -> list[int]:
         """What a get may take, in its order (rule 8): it is in hand from now on.
 
         Of items that come before the one at a position, if one is named.
         """
         if pace is not None:
-            for name in pace.rested():
-                self._rest_is_over(name)
-        if not self._open:
-            return []
+            for number in pace.rested():
+                self._rests.discard(number)
+                self._look_again(number)
         most = min(items_max, self._at_once - len(self.hand))
         if pace is not None:
             most = min(most, pace.room())
         bound = self._rank(before) if before >= 0 else 1 << 2 * _RANK_BITS
-        weighed = most * batches.largest > bytes_max
-        chosen: list[int] = []
-        while self._open and len(chosen) < most:
-            entry = self._open[0]
-            key = self._keys.get(entry[2])
-            if key is None or key.entry != entry:
-                heappop(self._open)
-                continue
-            if entry[1] >= bound:
-                break
-            position = entry[1] & _PLACE
-            if weighed:
-                bytes_max -= batches.mean(position)
-                if bytes_max < 0 and chosen:
+        get = _Get(most, bytes_max, bound, pace, [], most * self._batches.largest > bytes_max)
+        look = most
+        while len(get.chosen) < get.most:
+            entry = self._first_open()
+            if self._fresh.total and (entry is None or (0, 0, self._fresh.first.start) < entry[:3]):
+                first = self._fresh.first
+                stop = min(first.stop, first.start + look, get.bound)
+                if entry is not None and entry[:2] == (0, 0):
+                    stop = min(stop, entry[2])
+                if stop <= first.start:
                     break
+                self._give_fresh(Interval(first.start, stop), get)
+                look = min(max(2 * look, get.most - len(get.chosen)), LOOKED_MOST)
+            elif entry is None or entry[2] >= get.bound:
+                break
+            else:
+                self._give_waiting(entry, get)
+        return get.chosen
+
+    def _first_open(self) -> Entry | None:
+        """The key among those that wait which comes next."""
+        while self._open:
+            entry = self._open[0]
+            key = self._waiting.get(entry[3])
+            if key is not None and key.entry == entry:
+                return entry
             heappop(self._open)
-            key.entry = None
-            if pace is not None and not pace.take(key.name):
-                key.rests = True
+        return None
+
+    def _give_waiting(self, entry: Entry, get: "_Get") -> None:
+        """The first item of a key that may go on."""
+        *_, rank, number = entry
+        if get.weighed and get.is_full(self._batches.mean(rank & _PLACE)):
+            return
+        heappop(self._open)
+        key = self._waiting[number]
+        key.entry = None
+        if get.pace is not None and not get.pace.take(number, self.names.name(number)):
+            self._rests.add(number)
+            return
+        heappop(key.ranks)
+        self._give(rank & _PLACE, number, get)
+        self._look(key)
+
+    def _give_fresh(self, where: Interval, get: "_Get") -> None:
+        """Those of some that are fresh which a get may take; the others wait (rule 10)."""
+        waiting, held, most = self._waiting, self.held, get.most
+        simple = get.pace is None and not get.weighed
+        stop = where.stop
+        for position, number in enumerate(self._batches.numbers(where), start=where.start):
+            if len(get.chosen) >= most:
+                stop = position
+                break
+            mine = held.get(number, 0)
+            after = self._fair and (mine or number in self._turns)
+            if after or number in waiting or not self._may(number, mine):
+                pass
+            elif simple or self._fits(position, number, get):
+                self._give(position, number, get)
                 continue
-            heappop(key.waits)
-            self.hand[position] = key
-            key.held += 1
-            chosen.append(position)
-            self._look(key)
-        return chosen
+            elif get.most == len(get.chosen):  # it has no room for it
+                stop = position
+                break
+            entry = self._wait(number, position).entry
+            if entry is not None and entry[:2] == (0, 0):  # it comes before the rest
+                stop = position + 1
+                break
+        self._fresh.remove(Interval(where.start, stop))
 
-    # --- as it is written down --------------------------------------------------------------------
+    def _fits(self, position: int, number: int, get: "_Get") -> bool:
+        """Whether a get has room for an item, and its key has a share of this second."""
+        if get.weighed and get.is_full(self._batches.mean(position)):
+            return False
+        if get.pace is None or get.pace.take(number, self.names.name(number)):
+            return True
+        self._rests.add(number)
+        return False
 
-    def keys(self) -> Iterator[bytes]:
-        yield from self.numbers.keys()
-        yield from map(_record, self._numbers.values())
+    def _give(self, position: int, number: int, get: "_Get") -> None:
+        self.hand[position] = number
+        self.held[number] = self.held.get(number, 0) + 1
+        get.chosen.append(position)
+        if self._fair:
+            self._given += 1
+            self._turns[number] = self._given
+            if len(self._turns) > 2 * len(self._items) + IDLE_MAX:
+                self._turns = {one: at for one, at in self._turns.items() if one in self._items}
 
-    def record(self, key: bytes) -> bytes | None:
-        """As it is written down; None when none of its items lives."""
-        if key[:1] == PAGES:
-            return self.numbers.record(key)
-        found = self._keys.get(int.from_bytes(key[1:]))
-        return None if found is None else found.name
-
-    def restore(self, key: bytes, value: bytes) -> None:
-        """From a record; what waits is known later (`find`)."""
-        if key[:1] == PAGES:
-            self.numbers.restore(key, value)
-        else:
-            number = int.from_bytes(key[1:])
-            self._add(number, value)
-            self._last = max(self._last, number)
+    # --- as it is found again ---------------------------------------------------------------------
 
     def find(self, live: Iterable[Interval], hand: Iterable[Interval]) -> None:
-        """What waits and what is in hand, where all of it is known by now."""
+        """What is fresh, waits and is in hand, where all of it is known by now."""
+        items: Counter[int] = Counter()
         for where in live:
-            for _, key in self._of(where):
-                key.items += 1
+            items.update(self._batches.numbers(where))
+        self._items = dict(items)
+        self.names.find_idle(self._items)
         for where in hand:
-            for position, key in self._of(where):
-                self.hand[position] = key
-                key.held += 1
-        for where in self._ready:
-            for position, key in self._of(where):
-                key.waits.append(self._rank(position))
+            for position, number in zip(where, self._batches.numbers(where), strict=True):
+                self.hand[position] = number
+                self.held[number] = self.held.get(number, 0) + 1
         for where, _ in self._delays if self._in_order else ():
-            for position, key in self._of(where):
-                if key.ordered:
-                    key.waits.append(self._rank(position))
-        for key in list(self._keys.values()):
-            if key.number and not key.items:
-                self._drop(key)
-                continue
-            heapify(key.waits)
-            self._look(key)
+            for position, number in zip(where, self._batches.numbers(where), strict=True):
+                if number:
+                    self._wait(number, position)
+        self._fresh.add_all(self._ready)
+        fresh = 0 if self._ranks is not None else FRESH_MAX
+        self._look_at(self._fresh.total - fresh)
 
     def check(self, live: Iterable[Interval], hand: Iterable[Interval]) -> None:
         """Asserts that limits hold, and that what may go on is what the sets say."""
+        numbers = self._batches.numbers
         assert sorted(self.hand) == [place for one in sorted(hand) for place in one]
-        held: dict[int, int] = {}
-        items: dict[int, int] = {}
-        for where in live:
-            for position, key in self._of(where):
-                items[key.number] = items.get(key.number, 0) + 1
-                held[key.number] = held.get(key.number, 0) + (position in self.hand)
+        assert self.held == dict(Counter(self.hand.values()))
+        assert self._items == dict(Counter([one for where in live for one in numbers(where)]))
+        assert all(self.names.name(number) for number in self._items if number)
         waits: dict[int, list[int]] = {}
         for where in [*self._ready, *[one for one, _ in self._delays]]:
-            for position, key in self._of(where):
-                if key.ordered or position in self._ready:
-                    waits.setdefault(key.number, []).append(self._rank(position))
-        assert set(self._keys) == {NO_KEY, *[one for one, count in items.items() if count]}
-        for number, key in self._keys.items():
-            assert (key.items, key.held) == (items.get(number, 0), held.get(number, 0))
+            for position, number in zip(where, numbers(where), strict=True):
+                if position in self._fresh:
+                    assert position in self._ready, "what is fresh is ready"
+                elif position in self._ready or (self._in_order and number):
+                    waits.setdefault(number, []).append(self._rank(position))
+        assert waits.keys() <= self._waiting.keys(), "something waits and is not known to"
+        for number, key in self._waiting.items():
             some = sorted(waits.get(number, []))
-            assert set(some) <= set(key.waits), "something waits and is not known to"
-            goes = (
-                some and key.held < key.most and not key.rests and some[0] & _PLACE in self._ready
-            )
+            assert set(some) <= set(key.ranks), "something waits and is not known to"
+            held = self.held.get(number, 0)
+            goes = some and self._may(number, held) and some[0] & _PLACE in self._ready
             assert (key.entry is not None) == bool(goes), "a key is held up, or goes on, wrongly"
             if key.entry is not None:
-                assert key.entry == (key.held if self._fair else 0, some[0], number)
+                turn = self._turns.get(number, 0)
+                assert key.entry == (held if self._fair else 0, turn, some[0], number)
                 assert key.entry in self._open
 
 
-def _record(number: int) -> bytes:
-    return NAME + number.to_bytes(8)
+class _Get(msgspec.Struct):
+    """What one get may have, and has so far."""
+
+    most: int
+    bytes_max: int
+    bound: int
+    """It takes nothing from this rank on."""
+    pace: Pace | None
+    chosen: list[int]
+    weighed: bool
+    """Whether it may be full before it has as many as it may."""
+
+    def is_full(self, size: int) -> bool:
+        """Whether there is no room for an item of so many bytes, but for the first."""
+        self.bytes_max -= size
+        if self.bytes_max >= 0 or not self.chosen:
+            return False
+        self.most = len(self.chosen)
+        return True
+
+
+def _stands(place: int, ready: IntervalSet, delays: Pieces[int]) -> bool:
+    """Whether it may be given, or is for later."""
+    return place in ready or len(delays.common(Interval(place, place + 1))) > 0

@@ -156,6 +156,10 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """For the queue that was made with this term, and no later one of its name; 0: for any."""
     home: Label = ""
     """With a `hold`: of which queue's transaction it is, with this producer and number."""
+    unique: Blob = b""
+    """Its uniqueness key (`uniques.py`); none where it is empty."""
+    unique_for: Length = Duration(0)
+    """For so long nothing more is put under that key; 0: while what is put now is in the queue."""
 
     @property
     def count(self) -> int:

@@ -111,6 +111,8 @@ class Carrying:
             put.runs[0].priority if put.runs else 0,
             keys_of(put.headers),
             put.home,
+            put.unique,
+            put.unique_for,
         )
         word = Offer(put.queue, home.term, operation, offered)
         self._outbox.send(node_of(home.master), word)

@@ -13,7 +13,7 @@ import msgspec
 
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.batches import Living
+from snowmelt.protocols.queue.blocks import Living
 from snowmelt.protocols.queue.calls import Assign, GroupStatus, Locate
 
 LEASE_MAX: Final = 2**53

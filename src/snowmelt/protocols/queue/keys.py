@@ -10,11 +10,11 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import KEY_BYTES, unpacked
-from snowmelt.protocols.queue.batches import Living
+from snowmelt.protocols.queue.blocks import Living
 
 KIND: Final = b"k"
-"""How the keys of its records begin, where nothing else is said."""
 PAGE: Final = 128
+_NONE: Final = bytes(PAGE * KEY_BYTES)
 
 
 class KeysByPosition:
@@ -26,11 +26,8 @@ class KeysByPosition:
     ((-1, 3), 2)
     """
 
-    def __init__(self, changed: dict[bytes, None], kind: bytes = KIND, page: int = PAGE) -> None:
+    def __init__(self, changed: dict[bytes, None]) -> None:
         self._changed = changed
-        self._kind = kind
-        self._page = page
-        self._none = bytes(page * KEY_BYTES)
         self._pages: dict[int, bytes] = {}
         """Each up to the last position that has a key; 0 for those that have none."""
 
@@ -38,21 +35,21 @@ class KeysByPosition:
         """Of neighbours, behind all others."""
         at = 0
         while at < len(row):
-            page, index = divmod(start + at // KEY_BYTES, self._page)
-            some = row[at : at + (self._page - index) * KEY_BYTES]
+            page, index = divmod(start + at // KEY_BYTES, PAGE)
+            some = row[at : at + (PAGE - index) * KEY_BYTES]
             before = self._pages.get(page, b"")
             self._pages[page] = before + bytes(index * KEY_BYTES - len(before)) + some
-            self._changed[self._kind + page.to_bytes(8)] = None
+            self._changed[KIND + page.to_bytes(8)] = None
             at += len(some)
 
     def row(self, where: Interval) -> bytes:
         """As they came; 0 for what has ended."""
-        first, last = where.start // self._page, (where.stop - 1) // self._page
-        whole = self._pages.get(first, self._none)
+        first, last = where.start // PAGE, (where.stop - 1) // PAGE
+        whole = self._pages.get(first, _NONE)
         if last > first:
-            rest = [self._pages.get(page, self._none) for page in range(first + 1, last + 1)]
+            rest = [self._pages.get(page, _NONE) for page in range(first + 1, last + 1)]
             whole = b"".join([whole, *rest])
-        at = (where.start - first * self._page) * KEY_BYTES
+        at = (where.start - first * PAGE) * KEY_BYTES
         return whole[at : at + (where.stop - where.start) * KEY_BYTES]
 
     def of(self, where: Interval) -> tuple[int, ...]:
@@ -60,17 +57,17 @@ class KeysByPosition:
 
     def forget(self, where: Interval, live: Living) -> None:
         """These have ended: pages of which nothing lives go."""
-        for page in range(where.start // self._page, (where.stop - 1) // self._page + 1):
-            whole = Interval(page * self._page, (page + 1) * self._page)
+        for page in range(where.start // PAGE, (where.stop - 1) // PAGE + 1):
+            whole = Interval(page * PAGE, (page + 1) * PAGE)
             if page in self._pages and not live.touches(whole):
                 del self._pages[page]
-                self._changed[self._kind + page.to_bytes(8)] = None
+                self._changed[KIND + page.to_bytes(8)] = None
 
     # --- as they are written down -----------------------------------------------------------------
 
     def keys(self) -> Iterator[bytes]:
         for page in self._pages:
-            yield self._kind + page.to_bytes(8)
+            yield KIND + page.to_bytes(8)
 
     def record(self, key: bytes) -> bytes | None:
         return self._pages.get(int.from_bytes(key[1:]))

@@ -5,7 +5,7 @@ tells one from the other, and a node looks into them only when it hands out a pa
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -85,7 +85,6 @@ _DECODE_OWN: Final = msgspec.msgpack.Decoder(dict[str, Any] | None).decode
 _DECODE_PLAIN: Final = msgspec.msgpack.Decoder(tuple[dict[str, str], tuple[bytes], None]).decode
 """One item with a key, and headers such as all items of a put may have: as mostly."""
 _DECODE_KEYS: Final = msgspec.msgpack.Decoder(tuple[bytes | None, ...]).decode
-_DECODE_KEY: Final = msgspec.msgpack.Decoder(bytes | None).decode
 _NONE: Final = msgspec.Raw(b"\xc0")
 _NO_HEADERS: Final = b"\x80"
 
@@ -239,7 +238,7 @@ def check_shared(packed: bytes) -> None:
 def checked(packed: bytes, count: int) -> None:
     """Raises `ValueError` when these are labels that don't read, or aren't for so many items.
 
-    It takes time by the byte, and memory by the item: rows are unpacked one at a time.
+    It takes time by the byte, and memory by the item: rows of headers are unpacked one at a time.
     """
     if not are_labels(packed):
         return
@@ -254,19 +253,21 @@ def checked(packed: bytes, count: int) -> None:
         whole = _DECODE_PACKED(packed)
         _check_size(len(memoryview(whole.common)))
         headers_in(whole.common)
-        for raw, decode in ((whole.keys, _DECODE_KEY), (whole.headers, _own)):
-            if raw != _NONE:
-                _check_rows(raw, count, decode)
+        if whole.keys != _NONE:
+            _check_count(whole.keys, count)
+            _check_size(max(map(len, filter(None, _DECODE_KEYS(whole.keys))), default=0))
+        if whole.headers != _NONE:
+            _check_count(whole.headers, count)
+            rows = _DECODE_ROWS(whole.headers)
+            _check_size(max((len(memoryview(row)) for row in rows), default=0))
+            deque(map(_own, rows), maxlen=0)
     except RecursionError:
         raise ValueError("labels that are nested") from None
 
 
-def _check_rows(raw: msgspec.Raw, count: int, decode: Callable[[msgspec.Raw], object]) -> None:
+def _check_count(raw: msgspec.Raw, count: int) -> None:
     if _length(bytes(memoryview(raw)[:5])) != count:
         raise ValueError(f"labels for another number of items than {count}")
-    rows = _DECODE_ROWS(raw)
-    _check_size(max((len(memoryview(row)) for row in rows), default=0))
-    deque(map(decode, rows), maxlen=0)
 
 
 def _check_size(size: int) -> None:

@@ -25,7 +25,8 @@ class Pace:
     >>> outbox = Outbox("n1", Random(1)); pace = Pace(outbox, QueueSettings(per_second=2))
     >>> outbox.now = Instant(SECOND - 1); pace.room()
     0
-    >>> outbox.now = Instant(SECOND); pace.room(), pace.take(b"a"), pace.take(b""), pace.room()
+    >>> outbox.now = Instant(SECOND)
+    >>> pace.room(), pace.take(1, b"a"), pace.take(0, b""), pace.room()
     (2, True, True, 0)
     >>> outbox.now = Instant(2 * SECOND); pace.room()
     2
@@ -43,7 +44,7 @@ class Pace:
         """The same by keys: one may go, and come again, within a second."""
         self._swept = outbox.now
         """When keys were looked through for those that had nothing in the last second."""
-        self._rest: list[tuple[Instant, bytes]] = []
+        self._rest: list[tuple[Instant, int]] = []
         """When each key that rests goes on."""
 
     def room(self) -> int:
@@ -60,10 +61,10 @@ class Pace:
             self._outbox.wake(Instant(self._times[0] + SECOND))
         return room
 
-    def take(self, name: bytes) -> bool:
+    def take(self, number: int, name: bytes) -> bool:
         """One of this key is leased, if it may be; else the queue is woken when it goes on.
 
-        Without a name it has no key.
+        Without a name it has no key. A number may be another's later, and a name is not.
         """
         now = self._outbox.now
         if self._each and name:
@@ -71,7 +72,7 @@ class Pace:
             _drop(times, now)
             if len(times) >= self._each:
                 until = Instant(times[0] + SECOND)
-                heappush(self._rest, (until, name))
+                heappush(self._rest, (until, number))
                 self._outbox.wake(until)
                 return False
             times.append(now)
@@ -86,9 +87,9 @@ class Pace:
         for name in [one for one, times in self._of.items() if times[-1] + SECOND <= now]:
             del self._of[name]
 
-    def rested(self) -> list[bytes]:
-        """The keys that go on; the queue is woken for the next, also where it was woken before."""
-        rested: list[bytes] = []
+    def rested(self) -> list[int]:
+        """The numbers of keys that go on; the queue is woken for the next of them in any case."""
+        rested: list[int] = []
         while self._rest and self._rest[0][0] <= self._outbox.now:
             rested.append(heappop(self._rest)[1])
         if self._rest:

@@ -20,7 +20,7 @@ import msgspec
 
 from snowmelt.core.instant import SECOND
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.batches import Living
+from snowmelt.protocols.queue.blocks import Living
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
 
 KIND: Final = b"t"

@@ -8,8 +8,8 @@ A record has a key whose first byte is its kind:
     b POSITION  a block of batches
     d NUMBER    what ended in many blocks (`endings.py`)
     k PAGE      the keys of some positions (`keys.py`)
-    i PAGE      the numbers of their keys, where items have such by name (`by_key.py`)
-    j NUMBER    the name of one of those
+    i POSITION  the numbers of the keys of a batch, where it has several (`by_key.py`)
+    j PAGE      the names of some of those keys (`key_names.py`)
     l TOKEN     a lease: whose call it answers, what it has, and for how long if not as others
     c CLIENT    which of its last gets had something
     p, n NAME   a producer
@@ -24,6 +24,7 @@ A record has a key whose first byte is its kind:
     u NAME      what was published under a number, or is planned
     q, m NAME   a schedule: what it puts, and when it fires next (`schedules.py`)
     o NAME      a transaction that was decided, and whose parts are not done (`transactions.py`)
+    a DIGEST    what was put under a uniqueness key (`uniques.py`)
     r           how far a queue is that is made of a backup (`backups.py`)
 """
 
@@ -39,9 +40,9 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.spans import stepped, steps
 from snowmelt.protocols.queue import publications
 from snowmelt.protocols.queue.backups import NEVER_RESTORED, Records, Restoration
-from snowmelt.protocols.queue.by_key import ByKey
 from snowmelt.protocols.queue.failures import Failure
 from snowmelt.protocols.queue.groups import GroupState
+from snowmelt.protocols.queue.key_names import KeyNames
 from snowmelt.protocols.queue.keys import KeysByPosition
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.parted.phase_stamp import NEVER, PhaseStamp
@@ -53,6 +54,7 @@ from snowmelt.protocols.queue.staged import NEXT, StagedBatches
 from snowmelt.protocols.queue.state import STATUS, ItemCounts, Lease, QueueState, keep_keys, without
 from snowmelt.protocols.queue.tails import Tails
 from snowmelt.protocols.queue.transactions import TransactionName, Transactions
+from snowmelt.protocols.queue.uniques import Uniques
 from snowmelt.protocols.queue.words import Pairs
 
 RESTORING: Final = b"r"
@@ -109,7 +111,7 @@ def _keys(state: QueueState) -> Iterator[bytes]:
     yield from state.batches.keys()
     yield from state.keys.keys()
     if state.by_key is not None:
-        yield from state.by_key.keys()
+        yield from state.by_key.names.keys()
     yield from state.producers.keys()
     for where, _ in state.failures:
         yield b"y" + where.start.to_bytes(8)
@@ -126,6 +128,7 @@ def _keys(state: QueueState) -> Iterator[bytes]:
     yield from state.spread.keys()
     yield from state.schedules.keys()
     yield from state.transactions.keys()
+    yield from state.uniques.keys()
     yield from (publications.key(name) for name, _ in state.publications)
     if state.restoring != NEVER_RESTORED:
         yield RESTORING
@@ -140,13 +143,13 @@ def record(state: QueueState, key: bytes) -> bytes | None:
             counts = tail, state.done, state.lost
             late = state.bound, state.keeps, state.counts
             return _ENCODE(_Status(*counts, state.paused, state.redriving, *late))
-        case b"b" | b"d":
+        case b"b" | b"d" | b"i":
             return state.batches.record(key)
         case b"l":
             lease = state.leases.get(int.from_bytes(rest))
             return None if lease is None else _of_lease(lease)
-        case b"c" | b"i":
-            return (state.takers if kind == b"c" else keep_keys(state).numbers).record(key)
+        case b"c":
+            return state.takers.record(key)
         case b"p" | b"n":
             return state.producers.record(key)
         case b"g":
@@ -161,7 +164,7 @@ def record(state: QueueState, key: bytes) -> bytes | None:
         case b"z":
             delay = state.delays.at(int.from_bytes(rest))
             return None if delay is None else _ENCODE((delay[0].stop, delay[1]))
-        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"i" | b"j" | b"o":
+        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"j" | b"o" | b"a":
             return _part(state, kind).record(key)
         case b"u":
             known = state.publications.named(publications.name_of(rest))
@@ -172,9 +175,8 @@ def record(state: QueueState, key: bytes) -> bytes | None:
             raise AssertionError(f"no record has the key {key!r}")
 
 
-_Part = (
-    StagedBatches | Tails | Spread | PutTimes | Schedules | KeysByPosition | ByKey | Transactions
-)
+_Plain = StagedBatches | Tails | Spread | PutTimes | Schedules
+_Part = _Plain | KeysByPosition | KeyNames | Uniques | Transactions
 
 
 def _part(state: QueueState, kind: bytes) -> _Part:
@@ -182,8 +184,10 @@ def _part(state: QueueState, kind: bytes) -> _Part:
     match kind:
         case b"k":
             return state.keys
-        case b"i" | b"j":
-            return keep_keys(state)
+        case b"j":
+            return keep_keys(state).names
+        case b"a":
+            return state.uniques
         case b"w":
             return state.staged
         case b"x":
@@ -245,7 +249,7 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
             state.done, state.lost = kept.done, kept.lost
             state.paused, state.redriving, state.bound = kept.paused, kept.redriving, kept.bound
             state.keeps, state.counts = kept.keeps, kept.counts
-        case b"b" | b"d":
+        case b"b" | b"d" | b"i":
             state.batches.restore(key, value)
         case b"l":
             told, token = _DECODE(value, type=_Leased), int.from_bytes(rest)
@@ -269,7 +273,7 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
             start = int.from_bytes(rest)
             state.delays.restore(Interval(start, stop), due)
             insort(state.dues, (due, start, stop))
-        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"i" | b"j" | b"o":
+        case b"w" | b"v" | b"x" | b"t" | b"q" | b"m" | b"k" | b"j" | b"o" | b"a":
             _part(state, key[:1]).restore(key, value)
         case b"u":
             publication = _DECODE(value, type=publications.PublicationRecord)

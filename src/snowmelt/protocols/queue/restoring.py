@@ -16,7 +16,10 @@ from snowmelt.protocols.queue.backups import (
     Restore,
     Restored,
 )
-from snowmelt.protocols.queue.batches import STAGED, StoredBatch
+from snowmelt.protocols.queue.batches import StoredBatch
+from snowmelt.protocols.queue.blocks import STAGED
+from snowmelt.protocols.queue.key_names import NO_KEY
+from snowmelt.protocols.queue.labels import keys_of
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.outbox import Outbox
@@ -88,8 +91,10 @@ class Restoring:
     def _take_in(self, lot: Lot) -> None:
         # Rule 7.
         batch = StoredBatch(lot.start, lot.stop, lot.size, self._home.term)
-        self._state.batches.add(batch)
-        where = Interval(lot.start, lot.stop)
+        where, number, by_key = Interval(lot.start, lot.stop), NO_KEY, self._state.by_key
+        if by_key is not None:
+            number = by_key.number(where, keys_of(unstored(lot.body, lot.stop).headers))
+        self._state.batches.add(batch, number)
         self._log.store(Body(batch.key, lot.body), Placed(where))
         if lot.left:
             for part in reversed(without([where], lot.alive)):

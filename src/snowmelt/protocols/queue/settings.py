@@ -39,6 +39,8 @@ KEY_BYTES_MAX: Final = 256
 """Of a key by which a queue has its items in order, or within limits (`by_key.py`)."""
 KEYS_MAX: Final = 1_000_000
 """So many keys have items in one queue."""
+UNIQUE_BYTES_MAX: Final = 256
+"""Of a uniqueness key (`uniques.py`)."""
 PER_SECOND_MAX: Final = 1_000_000
 
 

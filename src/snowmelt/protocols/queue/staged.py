@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.batches import SPREAD, STAGED, StoredBatch
+from snowmelt.protocols.queue.batches import SPREAD, StoredBatch
+from snowmelt.protocols.queue.blocks import STAGED
 from snowmelt.protocols.queue.transactions import TransactionName
 
 KIND: Final = b"w"

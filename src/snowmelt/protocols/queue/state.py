@@ -47,6 +47,7 @@ from snowmelt.protocols.queue.staged import StagedBatches
 from snowmelt.protocols.queue.tails import PRIORITY_BITS, Tails, bounded
 from snowmelt.protocols.queue.takers import Takers
 from snowmelt.protocols.queue.transactions import TransactionName, Transactions
+from snowmelt.protocols.queue.uniques import Uniques
 
 STATUS: Final = b"s"
 SPARE: Final = 64
@@ -141,6 +142,7 @@ class QueueState:
         self.publications = Publications(self.changed)
         self.transactions = Transactions(self.changed)
         self.schedules = Schedules(self.changed)
+        self.uniques = Uniques(self.changed, self.batches.live)
         self.times = PutTimes(self.changed, settings.priorities)
         self.restoring = NEVER_RESTORED
         """How far it is as a queue that is made of a backup; until that is done, it is not known
@@ -184,15 +186,15 @@ class QueueState:
         self.tails[priority] += count
         batch = StoredBatch(start, start + count, size, term, place - start if place else 0)
         where = Interval(start, batch.stop)
-        self.batches.add(batch)
         if keys:
             self.keys.add(start, keys)
         if due:
             self._delay(where, due)
         else:
             self.ready.add(where)
-        if self.by_key is not None:
-            self.by_key.put(start, count, names, due=due)
+        self.batches.add(
+            batch, 0 if self.by_key is None else self.by_key.put(where, names, due=due)
+        )
         self.changed[STATUS] = None
         return batch
 
@@ -238,7 +240,7 @@ class QueueState:
             return []
         limits = self.limits
         if self.by_key is not None:
-            places = self.by_key.choose(items_max, bytes_max, self.batches, pace, before=before)
+            places = self.by_key.choose(items_max, bytes_max, pace, before=before)
             return _chosen(self, self.by_key, places, in_turn=in_turn)
         if self.keyed is not None:
             places = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
@@ -383,12 +385,11 @@ class QueueState:
             self.delays.clear(where)
         if self.failures.count:
             self.failures.clear(where)
+        if self.by_key is not None:
+            self.by_key.ended(where)
         self.over += self.batches.end(where)
         if self.keyed is not None:
             self.keys.forget(where, self.batches.live)
-        if self.by_key is not None:
-            self.by_key.ended(where)
-            self.by_key.numbers.forget(where, self.batches.live)
         self.changed[STATUS] = None
 
     def touch(self, token: int) -> None:
@@ -540,7 +541,8 @@ def keep_keys(state: QueueState) -> ByKey:
     """From now on; also where settings ask for it no more, and some items have keys."""
     if state.by_key is None:
         ranks = None if state.keyed is None else state.keys
-        state.by_key = ByKey(state.settings, state.changed, state.ready, state.delays, ranks)
+        about = state.ready, state.delays, ranks, state.batches
+        state.by_key = ByKey(state.settings, state.changed, *about)
     return state.by_key
 
 

@@ -149,6 +149,8 @@ class Offered(msgspec.Struct, array_like=True):
     """The keys of its items (`labels.keys_of`)."""
     home: Label = ""
     """As in `calls.Put`."""
+    unique: Blob = b""
+    unique_for: Length = Duration(0)
 
 
 @final

@@ -7,7 +7,7 @@ checks of `check/by_key.py` say whether it may be. With it each item comes in th
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -233,6 +233,9 @@ def values_of(delivered: LeasedItems) -> dict[int, str]:
 class KeyUsers:
     """All of a life."""
 
+    user: ClassVar[type[KeyUser]] = KeyUser
+    ledger: ClassVar[type[KeyLedger]] = KeyLedger
+
     def __init__(self, stage: Stage, queue: str, *, keeps: bool, leaps: bool) -> None:
         self._stage = stage
         self._queue = queue
@@ -253,12 +256,12 @@ class KeyUsers:
             per_second=dice.choice((0, 0, 3)),
             fair=1,
         )
-        ledger = KeyLedger(self._queue, settings, self._keeps, self._leaps)
+        ledger = self.ledger(self._queue, settings, self._keeps, self._leaps)
         self.ledgers.append(ledger)
         users: list[KeyUser] = []
         for number in range(dice.randint(2, 4)):
             name = f"{self._queue}u{number}"
-            users.append(KeyUser(self._stage, name, Random(dice.random()), ledger))
+            users.append(self.user(self._stage, name, Random(dice.random()), ledger))
             if not number:
                 world.at(Instant(dice.randrange(end // 8 + 1)), users[0].make)
             count = dice.choice((8, 20, 40))
@@ -290,12 +293,14 @@ class KeyUsers:
 class KeyLife(QueueLife):
     """A life of queues with one that gives its items by keys."""
 
+    users: ClassVar[type[KeyUsers]] = KeyUsers
+
     def populate(self, world: World) -> None:
         super().populate(world)
         faults = self._scenario.faults
         hurt = any(isinstance(one, HURTS) for one in faults)
         leaps = any(isinstance(one, ClockJump) for one in faults)
-        self._keys = KeyUsers(self._stage, "k0", keeps=not hurt, leaps=leaps)
+        self._keys = self.users(self._stage, "k0", keeps=not hurt, leaps=leaps)
         nodes = len(self._scenario.nodes)
         self._keys.add(world, self._dice("keys"), nodes, self._scenario.faults_end)
 

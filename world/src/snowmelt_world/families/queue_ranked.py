@@ -16,7 +16,15 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.priority.sorting import ranked_parcels
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.bodies import CALL, CallLimit, Key, PutItems, parcels
+from snowmelt.client.queue.bodies import (
+    CALL,
+    NOT_UNIQUE,
+    CallLimit,
+    Key,
+    PutItems,
+    Unique,
+    parcels,
+)
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
@@ -60,7 +68,7 @@ class ByBody(RankedSteps):
         """One item to be put."""
         return self.ranked(body, self._rank(bytes(body)), headers, delay, timeout, key)
 
-    def put_many(
+    def put_many(  # noqa: PLR0913 - all that a put says
         self,
         bodies: Iterable[Buffer] | Batch,
         headers: Mapping[str, str | bytes] | None,
@@ -69,11 +77,13 @@ class ByBody(RankedSteps):
         sequence: int | None,
         limit: CallLimit = CALL,
         key: Key | Sequence[Key | None] | None = None,
+        *,
+        unique: Unique = NOT_UNIQUE,
     ) -> Steps[tuple[Interval, ...]]:
         """Many items; where they are, the most urgent first."""
         assert limit == CALL
         pairs = self._pairs(bodies)
-        return self.put_ranked(pairs, None, headers, delay, timeout, sequence, key)
+        return self.put_ranked(pairs, None, headers, delay, timeout, sequence, key, unique=unique)
 
     def parcels(self, bodies: Iterable[Buffer]) -> Steps[Iterator[PutItems]]:
         """What is to be staged; by keys it is left as it is, for the judge knows no calls."""

@@ -1,10 +1,11 @@
 """Programs forked from a process that has loaded what all of them load first.
 
-Of a quarter of a second that a command or a node takes to start, most is the start of Python and
-loading `snowmelt` and `typer`, before its first word is read. Here this is done once. What is
-forked then does all that `python -m snowmelt` does: a command's own modules are loaded anew each
-time, a node's only once, and the ends of both are files. What is tested by terminals, or by what
-its environment says while it is loaded, is started as a process of its own.
+Of a quarter of a second that a command, a node or a program of a test takes to start, most is the
+start of Python and loading `snowmelt` and `typer`, before its first word is read. Here this is done
+once. What is forked then does all that `python` does with its words: a command's own modules are
+loaded anew each time, a node's and a program's only once, and the ends of all are files. What is
+tested by terminals, or by what its environment says while it is loaded, is started as a process of
+its own.
 """
 
 import atexit
@@ -20,17 +21,25 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import ModuleType
 from typing import Any, BinaryIO, Final
 
-NODE: Final = [sys.executable, "-m", "snowmelt", "node"]
-LOADING: Final = "SNOWMELT_NEAR"
-"""A variable that is read while modules are loaded."""
+COMMAND: Final = ["-m", "snowmelt"]
+LOADING: Final = ("SNOWMELT_NEAR", "PYTHONPATH", "PYTHONHASHSEED")
+"""Variables that are read while modules are loaded."""
+LOADED: Final = {
+    "commands": ("rich.table", "snowmelt.cli.main"),
+    "nodes": ("rich.table", "snowmelt.cli.main", "snowmelt.cli.node"),
+    "programs": ("snowmelt", "snowmelt.aio"),
+}
 PR_SET_CHILD_SUBREAPER: Final = 36
 LINE: Final = threading.Lock()
+RUN, BEGIN = b"r", b"b"
 
 
 def ran(
@@ -39,7 +48,8 @@ def ran(
     """A command run to its end, as `subprocess.run` does it."""
     with _file(given) as stdin, _file() as stdout, _file() as stderr:
         ends = [one.fileno() for one in (stdin, stdout, stderr)]
-        with _asked("commands", words, Path.cwd(), environment, ends) as said:
+        asked = [*COMMAND, *words], Path.cwd(), environment, None
+        with _asked("commands", RUN, asked, ends) as said:
             pid = int(said.readline())
             if not select.select([said], [], [], seconds)[0]:
                 os.kill(pid, signal.SIGKILL)
@@ -50,29 +60,60 @@ def ran(
         return subprocess.CompletedProcess(list(words), code, stdout.read(), stderr.read())
 
 
-class Popen(subprocess.Popen[bytes]):
-    """As its parent, but a node is forked. It is a child of this process all the same."""
+class Popen(subprocess.Popen[Any]):
+    """As its parent, but a program of Python is forked. It is a child of this process all the same.
+
+    It is `-m snowmelt`, `-c` and a text, or a file.
+    """
 
     def _execute_child(self, args: Any, *given: Any) -> None:  # what `subprocess` starts it by
         _, preexec, _, passed, folder, environment, _, _, shell, *rest = given
         pipes, session = rest[:6], rest[11]
         environment = os.environ if environment is None else environment
-        warm = list(args[: len(NODE)]) == NODE and LOADING not in environment and session
-        if not warm or preexec or passed or shell:
+        words = [str(word) for word in args[1:]]
+        kind = _kind(words) if args[0] == sys.executable and _as_here(environment) else ""
+        if not kind or preexec or passed or shell:
             super()._execute_child(args, *given)  # type: ignore[misc]
             return
         ends = [one if one != -1 else at for at, one in enumerate((pipes[0], pipes[3], pipes[5]))]
+        group = 0 if session else os.getpgrp()
         with LINE:
             _adopting(True)
             try:
-                folder = folder or Path.cwd()
-                with _asked("nodes", args[3:], folder, environment, ends) as said:
+                asked = words, folder or Path.cwd(), environment, group
+                with _asked(kind, BEGIN, asked, ends) as said:
                     self.pid = int(said.readline())
                     said.readline()  # who forked it is gone, so it is a child of this process
             finally:
                 _adopting(False)
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+
+def run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """A program run to its end, as `subprocess.run` does it."""
+    pipe = subprocess.PIPE
+    with Popen(command, stdout=pipe, stderr=pipe, text=True) as running:
+        try:
+            out, err = running.communicate(timeout=seconds)
+        except BaseException:
+            running.kill()
+            raise
+        return subprocess.CompletedProcess(command, running.returncode, out, err)
+
+
+def _kind(words: list[str]) -> str:
+    """What such a program has loaded before it is forked; nothing if it is started anew."""
+    if words[:2] == COMMAND:
+        return "nodes" if words[2:3] == ["node"] else "commands"
+    return "programs" if words[:1] == ["-c"] or words[0].endswith(".py") else ""
+
+
+def _as_here(environment: Mapping[str, str]) -> bool:
+    near, *others = LOADING
+    return near not in environment and all(
+        environment.get(one) == os.environ.get(one) for one in others
+    )
 
 
 def _adopting(does: bool) -> None:
@@ -83,17 +124,21 @@ def _adopting(does: bool) -> None:
 
 @contextmanager
 def _asked(
-    kind: str, words: Sequence[str], folder: Path, environment: Mapping[str, str], ends: list[int]
+    kind: str,
+    how: bytes,
+    asked: tuple[Sequence[str], Path, Mapping[str, str], int | None],
+    ends: list[int],
 ) -> Iterator[BinaryIO]:
-    """Asks for a fork with these ends; lines that tell of it."""
-    asked = json.dumps([list(words), str(folder), dict(environment)]).encode()
+    """Asks for a fork with these words, folder, environment, group and ends; what is told of it."""
+    words, folder, environment, group = asked
+    text = json.dumps([list(words), str(folder), dict(environment), group]).encode()
     report, reported = os.pipe()
     with os.fdopen(report, "rb") as said:
-        with _file(asked) as request:
+        with _file(text) as request:
             fds = [request.fileno(), *ends, reported]
             socket.send_fds(
-                _parent(kind, os.getpid()), [b"!"], fds
-            )  # a byte each, so no two flow together
+                _parent(kind, os.getpid()), [how], fds
+            )  # a byte each: none flow together
         os.close(reported)
         yield said
 
@@ -122,36 +167,44 @@ def _end(line: socket.socket, process: "subprocess.Popen[bytes]") -> None:
     process.wait(10)
 
 
-def _serve(line: socket.socket, kind: str) -> None:
-    """Forks for each request, until nobody asks any more; returns in what was forked."""
-    if kind == "commands":
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # who watches a command is not waited for
+def _serve(line: socket.socket) -> list[str]:
+    """Forks for each request, until nobody asks any more; in what was forked, its words."""
     while True:
-        asked, fds, _, _ = socket.recv_fds(line, 1, 5)
-        if not asked:
+        how, fds, _, _ = socket.recv_fds(line, 1, 5)
+        if not how:
             os._exit(0)
+        _reap()
         pid = os.fork()
         if pid == 0:
             break
-        if kind == "nodes":
+        if how == BEGIN:
             os.waitpid(pid, 0)
             os.write(fds[-1], b"it ended\n")
         for one in fds:
             os.close(one)
     line.close()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     request, *ends, reported = fds
-    _fork(reported, watch=kind == "commands")
+    _fork(reported, watch=how == RUN)
     for at, one in enumerate(ends):
         os.dup2(one, at)
         os.close(one)
     with os.fdopen(request) as file:
-        words, folder, environment = json.load(file)
+        words, folder, environment, group = json.load(file)
+    if group == 0:
+        os.setsid()
+    elif group is not None:
+        os.setpgid(0, group)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv[1:] = words
-    sys.path[0] = folder
+    return words
+
+
+def _reap() -> None:
+    """Those who watched a command, and are done."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _fork(reported: int, *, watch: bool) -> None:
@@ -159,8 +212,6 @@ def _fork(reported: int, *, watch: bool) -> None:
     pid = os.fork()
     if pid == 0:
         os.close(reported)
-        if not watch:
-            os.setsid()
         return
     os.write(reported, b"%d\n" % pid)
     if watch:
@@ -169,17 +220,34 @@ def _fork(reported: int, *, watch: bool) -> None:
     os._exit(0)
 
 
+def _load(kind: str) -> None:
+    for module in map(import_module, LOADED[kind]):
+        if kind == "programs":
+            for name in module.__all__:  # each is loaded when it is asked for
+                getattr(module, name)
+
+
+def _become(words: list[str]) -> None:
+    """Does what Python does with these words."""
+    if words[:2] == COMMAND:
+        sys.path[0] = str(Path.cwd())
+        sys.argv[1:] = words[2:]
+        runpy.run_module("snowmelt", run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        sys.path[0] = ""
+        sys.argv[:] = ["-c", *words[2:]]
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        exec(compile(words[1], "<string>", "exec"), vars(main))
+    else:
+        sys.path[0] = str(Path(words[0]).resolve().parent)
+        sys.argv[:] = words
+        runpy.run_path(words[0], run_name="__main__")
+
+
 if __name__ == "__main__":
     _, kind, line = sys.argv
     sys.path[0] = str(Path.cwd())
-    import rich.table  # noqa: F401
-
-    import snowmelt.cli.main
-
-    if kind == "nodes":
-        import snowmelt.cli.node  # noqa: F401  what each of them loads
-
+    _load(kind)
     del sys.argv[1:]
     gc.freeze()  # as the program does: no forked one touches what it need not
-    _serve(socket.socket(fileno=int(line)), kind)
-    runpy.run_module("snowmelt", run_name="__main__", alter_sys=True)
+    _become(_serve(socket.socket(fileno=int(line))))

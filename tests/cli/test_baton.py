@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import snowmelt as library
+import warm
 from cli.program import snowmelt
 from snowmelt.cli import baton_guardian
 from snowmelt.cli.local import LocalCluster, free_port
@@ -24,7 +25,7 @@ PYTHON = sys.executable
 def started(*arguments: str, **more: str) -> subprocess.Popen[str]:
     """The program, running."""
     environment = {name: value for name, value in os.environ.items() if "SNOWMELT" not in name}
-    return subprocess.Popen(
+    return warm.Popen(
         [PYTHON, "-m", "snowmelt", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import warm
 from cli.program import snowmelt
 from snowmelt.cli.local import LocalCluster
 
@@ -11,7 +12,7 @@ from snowmelt.cli.local import LocalCluster
 def listening(cluster: LocalCluster, *arguments: str) -> subprocess.Popen[bytes]:
     """Somebody who listens by now."""
     words = ["multicast", "subscribe", *arguments, "--url", cluster.url]
-    process = subprocess.Popen(
+    process = warm.Popen(
         [sys.executable, "-m", "snowmelt", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stderr is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import warm
 from cli.program import snowmelt
 from snowmelt.cli.local import LocalCluster, free_port
 
@@ -42,7 +43,7 @@ def start(cluster: LocalCluster) -> Iterator[Start]:
     def starting(*words: str, given: bytes = b"") -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "snowmelt", "pool", *words, "--url", cluster.url]
         pipe = subprocess.PIPE
-        one = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        one = warm.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
         started.append(one)
         assert one.stdin is not None
         one.stdin.write(given)

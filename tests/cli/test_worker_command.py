@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import snowmelt
+import warm
 from cli.program import snowmelt as run
 from snowmelt.cli.local import LocalCluster
 
@@ -48,7 +49,7 @@ def begun(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     environment = {one: value for one, value in os.environ.items() if "SNOWMELT" not in one}
     with (
         (folder / "log").open("w") as log,
-        subprocess.Popen(
+        warm.Popen(
             [sys.executable, "-m", "snowmelt", "worker", *words],
             cwd=folder,
             env=environment,

@@ -10,8 +10,16 @@ from types import TracebackType
 from typing import Any, Self
 
 import snowmelt
+import warm
 from snowmelt.client.pool.face import Pool
 from snowmelt.core.errors import Empty, SnowmeltError
+
+PROGRAM = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from client import pool_process
+pool_process.main(*sys.argv[1:])
+"""
 
 
 class Refused(Exception):
@@ -29,8 +37,8 @@ class Other:
     """Another process, part of a pool."""
 
     def __init__(self, url: str, pool: str, **options: Any) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, url, pool, json.dumps(options)],
+        self._process = warm.Popen(
+            [sys.executable, "-c", PROGRAM, url, pool, json.dumps(options)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -137,7 +145,7 @@ def _told() -> Any:
         print(json.dumps({"error": type(error).__name__, "text": str(error)}), flush=True)
 
 
-def _main(url: str, name: str, options: str) -> None:
+def main(url: str, name: str, options: str) -> None:
     with _told():
         obeying = _Obeying(snowmelt.connect(url).pool(name, **json.loads(options)))
         print(json.dumps({"ok": None}), flush=True)
@@ -146,8 +154,3 @@ def _main(url: str, name: str, options: str) -> None:
             with _told():
                 done = getattr(obeying, order.pop("do"))(**order)
                 print(json.dumps({"ok": done}), flush=True)
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    _main(*sys.argv[1:])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import snowmelt
+import warm
 from cli.program import snowmelt as run
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import NoSuchQueue
@@ -97,7 +98,7 @@ def test_each_program_is_told_by_its_name_with_most_in_hand_first(
         orders = cluster.fifo(name)
         orders.put_many([b"x"] * 4)
         command = [sys.executable, str(file), node.url, name]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        with warm.Popen(command, stdout=subprocess.PIPE, text=True) as other:
             try:
                 assert other.stdout is not None
                 assert other.stdout.readline() == "held\n"

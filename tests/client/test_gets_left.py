@@ -14,6 +14,7 @@ import pytest
 
 import snowmelt
 import snowmelt.aio
+import warm
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import Empty
 
@@ -134,7 +135,7 @@ def test_the_gets_of_a_killed_program_are_in_nobodys_way(
     with snowmelt.connect(node.url) as cluster:
         queue = cluster.fifo(name, partitions=partitions, lease=60)
         queue.create()
-        program = subprocess.Popen(
+        program = warm.Popen(
             [sys.executable, "-c", PROGRAM, node.url, name], stdout=subprocess.PIPE, text=True
         )
         with program:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import warm
 from snowmelt.cli.local import LocalCluster
 
 PROGRAM = """
@@ -34,7 +35,7 @@ def test_a_get_that_was_stopped_beyond_its_time_finds_nothing(tmp_path: Path) ->
         cluster.start()
         command = [sys.executable, "-c", PROGRAM, cluster.url]
         programs = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            warm.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             for _ in range(MANY)
         ]
         for program in programs:

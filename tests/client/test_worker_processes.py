@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import snowmelt
+import warm
 from snowmelt.cli.local import LocalNode
 
 THREADS = """
@@ -54,7 +55,7 @@ print("ended", flush=True)
 @contextmanager
 def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", text, *arguments]
-    with subprocess.Popen(
+    with warm.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as started:
         try:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 import snowmelt
+import warm
 from snowmelt.cli.local import LocalNode
 
 HEAD = """
@@ -119,9 +120,7 @@ asyncio.run(work())
 @contextmanager
 def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", text, *arguments]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as started:
+    with warm.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as started:
         try:
             yield started
         finally:

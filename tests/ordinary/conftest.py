@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import warm
 from client.conftest import node, pytest_pyfunc_call  # noqa: F401  a real node; coroutines
 from ordinary.kinds import FOLDERS, KINDS, Kind
 
@@ -51,9 +52,7 @@ def program(tmp_path: Path) -> Callable[..., str]:
         file.write_text(f"import sys\nsys.path.insert(0, {str(TESTS)!r})\n{text}")
         command = [sys.executable, str(file), *map(str, given)]
         try:
-            ended = subprocess.run(
-                command, capture_output=True, text=True, timeout=seconds, check=False
-            )
+            ended = warm.run(command, seconds)
         except subprocess.TimeoutExpired as late:
             pytest.fail(f"it stood still; it had said {late.stdout!r}, {late.stderr!r}")
         assert ended.returncode == 0, ended.stderr[-4000:]

@@ -14,6 +14,7 @@ import pytest
 
 import snowmelt
 import snowmelt.aio
+import warm
 from client.test_forking import forking_is_meant, in_child, sockets  # noqa: F401
 from snowmelt.cli.local import LocalNode
 
@@ -108,7 +109,7 @@ def test_what_a_dead_consumer_had_comes_again_though_a_child_of_it_lives(
     with snowmelt.connect(node.url) as cluster, cluster.pool(name, grace=0.5) as pool:
         pool.put(b"precious")
         command = [sys.executable, str(program), node.url, name]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as consumer:
+        with warm.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as consumer:
             try:
                 assert consumer.stdout is not None
                 assert consumer.stdout.readline() == b"b'precious'\n"

@@ -1,6 +1,5 @@
 """A client that is gone waits for nothing any more: what comes goes to those who are there."""
 
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import snowmelt
+import warm
 from runtime.network import PATIENCE, Serving, Stranger, serving, until
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.fifo.face import Fifo
@@ -43,7 +43,7 @@ def test_an_item_goes_at_once_to_another_when_a_consumer_was_killed(node: LocalN
         jobs = cluster.fifo("jobs")
         jobs.put(b"zero")
         jobs.get().ack()
-        consumer = subprocess.Popen([sys.executable, "-c", CONSUMER, node.url])
+        consumer = warm.Popen([sys.executable, "-c", CONSUMER, node.url])
         try:
             waits_for(1, jobs)
         finally:

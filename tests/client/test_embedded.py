@@ -22,6 +22,7 @@ from runtime.failing import FAILED, Failing
 from snowmelt.core.errors import Empty, OutcomeUnknown, StoreBusy, Unreachable
 from snowmelt.core.interval import Interval
 from timing import TRIES
+from wide import wide
 
 PUTTING = """
 import sys, snowmelt
@@ -100,13 +101,14 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
         yield Processes(running, tmp_path_factory.mktemp("printed"))
 
 
+@pytest.mark.parametrize("times", [8, *wide(20)])
 def test_whatever_moment_a_process_is_killed_what_put_returned_is_there(
-    tmp_path: Path, processes: Processes
+    tmp_path: Path, processes: Processes, times: int
 ) -> None:
     chance = random.Random(20)
     folder = tmp_path / "queues"
     told: list[int] = []
-    for turn in range(20):
+    for turn in range(times):
         told += map(
             int,
             processes.killed(PUTTING, chance.uniform(0, 0.3), str(folder), str(turn * 10**6)),
@@ -126,15 +128,16 @@ def test_whatever_moment_a_process_is_killed_what_put_returned_is_there(
     assert there == sorted(there), "out of order"
 
 
+@pytest.mark.parametrize("times", [5, *wide(10)])
 def test_what_was_acknowledged_by_a_killed_process_never_comes_again(
-    tmp_path: Path, processes: Processes
+    tmp_path: Path, processes: Processes, times: int
 ) -> None:
     chance = random.Random(21)
     total = 20_000
     with snowmelt.open(tmp_path) as cluster:
         cluster.fifo("orders").put_many(b"%d" % at for at in range(total))
     told: list[int] = []
-    for _ in range(10):
+    for _ in range(times):
         told += map(int, processes.killed(MOVING, chance.uniform(0, 0.2), str(tmp_path)))
     with snowmelt.open(tmp_path) as cluster:
         orders = cluster.fifo("orders")

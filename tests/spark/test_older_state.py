@@ -220,6 +220,7 @@ def test_a_stream_without_an_id_has_no_name_to_share_with_others(queues: Queues)
 # --- through Spark --------------------------------------------------------------------------------
 
 
+@pytest.mark.wide  # above, the same is asked of the reader
 @pytest.mark.timeout(300)  # the first to need Spark may wait for its start as well
 def test_a_query_whose_logs_lost_their_last_batch_goes_on_and_one_that_lost_more_is_refused(
     spark: SparkSession, queues: Queues

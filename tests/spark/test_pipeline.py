@@ -370,22 +370,22 @@ def test_spark_and_workers_drain_together_and_go_on_later(
 ) -> None:
     pipeline = (
         Pipeline("both")
-        .stage("louder", source="both-in", sink="both-mid", transform=louder, rows_per_batch=400)
+        .stage("louder", source="both-in", sink="both-mid", transform=louder, rows_per_batch=200)
         .stage("plus", source="both-mid", sink="both-good", worker=lambda one: [one + b"+"])
         .stage("write", source="both-good", parquet=str(tmp_path / "out"))
     )
     with snowmelt.connect(cluster.url) as connection:
         source = connection.fifo("both-in")
-        for start in (0, 1000):
-            source.put_many([b"%d," % one for one in range(start, start + 1000)])
+        for start in (0, 300):
+            source.put_many([b"%d," % one for one in range(start, start + 300)])
             standings = pipeline.run(
                 cluster.url, drain=True, checkpoints=tmp_path / "places", session=spark
             )
             assert [one.state for one in standings] == [State.DONE] * 3
-            assert [one.taken for one in standings] == [1000] * 3
-            assert [one.made for one in standings] == [1000] * 3
+            assert [one.taken for one in standings] == [300] * 3
+            assert [one.made for one in standings] == [300] * 3
     written = [bytes(row.value) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
-    assert sorted(written) == sorted(b"%d,%d,+" % (one, one) for one in range(2000))
+    assert sorted(written) == sorted(b"%d,%d,+" % (one, one) for one in range(600))
 
 
 def test_a_batch_has_no_more_bytes_than_a_stage_says(
@@ -411,20 +411,20 @@ def test_functions_within_the_read_make_other_columns_of_all_rows(
     out = str(tmp_path / "out")
     pipeline = (
         Pipeline("inside")
-        .stage("tag", source="in-in", sink="in-mid", arrow=tagged, rows_per_batch=700)
+        .stage("tag", source="in-in", sink="in-mid", arrow=tagged, rows_per_batch=400)
         .stage("more", source="in-mid", sink="in-good", arrow=tagged, transform=louder)
         .stage(
             "size", source="in-good", arrow=numbered, columns="place long, size int", parquet=out
         )
     )
     with snowmelt.connect(cluster.url) as connection:
-        connection.fifo("in-in").put_many([b"%04d" % one for one in range(2000)])
+        connection.fifo("in-in").put_many([b"%04d" % one for one in range(600)])
         standings = pipeline.run(
             cluster.url, drain=True, checkpoints=tmp_path / "places", session=spark
         )
-    assert [(one.taken, one.made) for one in standings] == [(2000, 2000)] * 3
+    assert [(one.taken, one.made) for one in standings] == [(600, 600)] * 3
     rows = [tuple(row) for row in spark.read.parquet(out).collect()]
-    assert sorted(rows) == [(place, 2 * len("in-mid/in-in/0000")) for place in range(2000)]
+    assert sorted(rows) == [(place, 2 * len("in-mid/in-in/0000")) for place in range(600)]
 
 
 def test_what_a_function_within_the_read_does_wrong_is_told_in_a_sentence(

@@ -57,6 +57,7 @@ def test_windows_over_a_watermark_count_what_was_put_in_each(
     )
 
 
+@pytest.mark.wide
 def test_duplicates_within_the_watermark_are_dropped_across_batches(
     spark: SparkSession, queues: Queues
 ) -> None:

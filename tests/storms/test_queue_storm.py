@@ -23,14 +23,14 @@ KINDS = ("fifo", "priority", "any")
 
 
 @pytest.mark.parametrize("kind", ["fifo", *wide("any")])
-def test_nothing_is_lost_or_passed_while_nodes_are_killed_for_10_seconds(
+def test_nothing_is_lost_or_passed_while_nodes_are_killed_for_7_seconds(
     tmp_path: Path, kind: str
 ) -> None:
     result = chaos_runs.survives(
         kind,
         tmp_path,
         *("--nodes", "3", "--clients", "8", "--set", "processes=1", "--seed", "1"),
-        *("--minutes", "0.17", "--every", "3", "--faults", "kill"),
+        *("--minutes", "0.12", "--every", "2", "--faults", "kill"),
         timeout=100,
     )
     assert result["faults"]["kill node"] >= 2
@@ -62,7 +62,7 @@ def test_nothing_is_lost_where_etcd_decides_and_one_at_a_time_is_hurt(tmp_path: 
         "priority",
         tmp_path,
         *("--nodes", "3", "--clients", "4", "--etcd", "--at-once", "1"),
-        *("--minutes", "0.2", "--every", "3", "--faults", "kill,stop", "--seed", "2"),
+        *("--minutes", "0.13", "--every", "2", "--faults", "kill,stop", "--seed", "2"),
         timeout=110,
     )
     assert sum(result["faults"].values()) >= 2

@@ -94,7 +94,7 @@ def test_the_same_with_await(tmp_path: Path) -> None:
 
 def test_a_topic_is_heard_as_values(cluster: snowmelt.EmbeddedCluster) -> None:
     prices = cluster.multicast("prices", codec="json")
-    heard, plain = prices.subscribe(timeout=0.3), cluster.multicast("prices").subscribe(timeout=0.3)
+    heard, plain = prices.subscribe(timeout=1), cluster.multicast("prices").subscribe(timeout=1)
     prices.publish({"id": 1})
     prices.publish_many([2, [3]])
     cluster.multicast("prices").publish(b"no JSON")

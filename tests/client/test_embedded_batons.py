@@ -84,7 +84,7 @@ def test_what_was_saved_and_counted_outlives_a_process_that_dies(tmp_path: Path)
 def test_all_who_listen_hear_the_same(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path) as cluster:
         news = cluster.multicast("news")
-        first, second = news.subscribe(timeout=0.3), news.subscribe(timeout=0.3)
+        first, second = news.subscribe(timeout=1), news.subscribe(timeout=1)
         news.publish(b"one")
         news.publish_many([b"two", b"three"])
         heard = [message.body for message in first]
@@ -129,7 +129,7 @@ def test_the_same_with_await(tmp_path: Path) -> None:
             await asyncio.gather(*[work() for _ in range(4)])
             assert await cluster.counter("ids").next(3) == Interval(0, 3)
             news = cluster.multicast("news")
-            listening = await news.subscribe(timeout=0.3)
+            listening = await news.subscribe(timeout=1)
             await news.publish(b"one")
             assert [message.body async for message in listening] == [b"one"]
 

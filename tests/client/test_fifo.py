@@ -410,7 +410,7 @@ def test_loops_side_by_side_share_a_queue(fifo: Make) -> None:
 
     def work() -> list[int]:
         mine: list[int] = []
-        for item in orders.consume(prefetch=100, timeout=0.2):
+        for item in orders.consume(prefetch=100, timeout=1):
             mine.append(int(item.body))
             item.ack()
         return mine

@@ -117,7 +117,7 @@ def test_a_subscription_begins_when_it_is_made_and_ends_when_nothing_comes(node:
     with snowmelt.connect(node.url) as cluster:
         topic = cluster.multicast("now")
         topic.publish(b"before")
-        with topic.subscribe(timeout=0.2) as subscription:
+        with topic.subscribe(timeout=1) as subscription:
             topic.publish(b"after")
             assert [one.body for one in subscription] == [b"after"]
         subscription = topic.subscribe(timeout=30)

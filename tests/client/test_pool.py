@@ -86,7 +86,7 @@ def test_a_loop_settles_as_it_goes_and_gives_the_last_back(
     for one in taker:
         if one.body == b"two":
             break
-    assert [one.body for one in taker.consume(timeout=0.2)] == [b"two", b"three"]
+    assert [one.body for one in taker.consume(timeout=1)] == [b"two", b"three"]
 
 
 def test_what_went_wrong_first_is_told_first(node: LocalNode, name: str) -> None:
@@ -345,7 +345,7 @@ def test_threads_share_a_pool(node: LocalNode, name: str) -> None:
         got: list[bytes] = []
 
         def take() -> None:
-            got.extend(one.body for one in taker.consume(timeout=0.7))
+            got.extend(one.body for one in taker.consume(timeout=2))
 
         def make(first: int) -> None:
             for number in range(first, first + each):

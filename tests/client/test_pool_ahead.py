@@ -43,7 +43,7 @@ def told_ahead(pool):
     raise AssertionError("no place was told of")
 
 
-def taken(pool, timeout=0.3):
+def taken(pool, timeout=0.8):
     return [bytes(one.body) for one in pool.consume(timeout=timeout)]
 
 
@@ -275,7 +275,7 @@ async def test_a_cancelled_put_is_in_as_a_whole_or_not_at_all(tmp_path):
             await asyncio.sleep(0.004)
             one.cancel()
         await asyncio.wait(tasks)
-        came = [bytes(one.body) async for one in pool.consume(timeout=0.3)]
+        came = [bytes(one.body) async for one in pool.consume(timeout=1)]
         assert len(came) == len(set(came))
         assert set(returned) <= set(came)
 

@@ -27,7 +27,7 @@ async def test_objects_go_round(node: LocalNode) -> None:
         with pytest.raises(snowmelt.Empty):
             await taker.get(timeout=0.1)
         await maker.put_many([b"four", b"five"])
-        assert [one.body async for one in taker.consume(timeout=0.2)] == [b"four", b"five"]
+        assert [one.body async for one in taker.consume(timeout=1)] == [b"four", b"five"]
         assert (await maker.stats()).settled == 5
         await taker.close()
         await taker.close()

@@ -72,7 +72,7 @@ def in_threads(folder: Path) -> None:
 
         with trace.get_tracer("shop").start_as_current_span("checkout"):
             orders.put({"id": 7})
-        snowmelt.Worker(orders, handle).run(timeout=0.1)
+        snowmelt.Worker(orders, handle).run(timeout=1)
         with letters.get() as item:
             assert item.body == b"7"
             assert item.headers["kind"] == "letter"
@@ -87,7 +87,7 @@ async def in_tasks(folder: Path) -> None:
 
         with trace.get_tracer("shop").start_as_current_span("checkout"):
             await orders.put({"id": 7})
-        await snowmelt.aio.Worker(orders, handle).run(timeout=0.1)
+        await snowmelt.aio.Worker(orders, handle).run(timeout=1)
         async with await letters.get() as item:
             assert item.body == b"7"
             assert item.headers["kind"] == "letter"
@@ -173,7 +173,7 @@ def test_a_failure_is_told_and_the_next_try_is_of_the_same_put(
                 raise KeyError("id")
 
         retry = snowmelt.Retry(first=0.01)
-        snowmelt.Worker(orders, handle, retry=retry).run(timeout=0.3)
+        snowmelt.Worker(orders, handle, retry=retry).run(timeout=1)
         with pytest.raises(Empty):
             orders.get(timeout=0)
         with pytest.raises(BadOption):

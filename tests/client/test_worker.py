@@ -233,7 +233,7 @@ def test_a_pool_is_worked_on_and_what_failed_is_offered_again(
             raise OSError("away")
 
     frames.put_many([1, 2, 3])
-    Worker(frames, handle, retry=AT_ONCE).run(timeout=0.5)
+    Worker(frames, handle, retry=AT_ONCE).run(timeout=1)
     assert sorted(seen) == [1, 2, 2, 3]
     assert (frames.stats().stock, frames.stats().on_loan) == (0, 0)
     gate = Gate()

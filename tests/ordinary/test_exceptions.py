@@ -54,7 +54,7 @@ async def test_an_exception_in_an_async_loop_gives_back_what_was_in_hand(
 
         with pytest.raises(ZeroDivisionError):
             await work()
-        left = sorted([one.body async for one in pool.consume(timeout=0.2)])
+        left = sorted([one.body async for one in pool.consume(timeout=1)])
         assert left == [b"2", b"3"]
 
 

@@ -42,7 +42,7 @@ def test_what_one_thread_has_in_hand_is_not_done_when_another_asks_for_the_next(
     with opened(Pool, node.url, name) as queue:
         for number in range(3):
             queue.put(b"%d" % number)
-        loop = queue.consume(timeout=0.3)
+        loop = queue.consume(timeout=1)
         held = next(loop)
         other = threading.Thread(target=lambda: [one.body for one in loop])
         other.start()
@@ -66,7 +66,7 @@ def test_a_thread_that_dies_with_something_in_hand_keeps_it_from_nobody(
 
         def work() -> None:
             with suppress(SystemExit, Empty):
-                for number, item in enumerate(queue.consume(timeout=0.5)):
+                for number, item in enumerate(queue.consume(timeout=1)):
                     if number == 2:
                         raise SystemExit
                     account.came(bytes(item.body))

@@ -108,6 +108,8 @@ class Host:
         self._held: list[tuple[Instant, int, Announced]] = []
         """What the others are to hear, when, and who said it."""
         self.strays = 0
+        self._heard = 0
+        """A bit for each machine."""
 
     @property
     def waits(self) -> bool:
@@ -152,6 +154,7 @@ class Host:
         while inside:
             told: list[tuple[int, Event[Message]]] = []
             for index, inner in inside:
+                self._heard |= 1 << index
                 for effect in self._machines[index].handle(inner, now):
                     if type(effect) is Reply and effect.operation.client != self.me:
                         operation = effect.operation
@@ -164,8 +167,11 @@ class Host:
             assert rounds < ROUNDS_MAX, f"the machines of {self.me} talk without end"
 
     def check(self) -> None:
-        for family in self._families:
-            family.machine.check()
+        """Those that have heard something since the last check: no other has changed."""
+        heard, self._heard = self._heard, 0
+        for index, machine in enumerate(self._machines):
+            if heard >> index & 1:
+                machine.check()
 
     # --- from outside to a machine ----------------------------------------------------------------
 

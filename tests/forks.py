@@ -42,7 +42,7 @@ FIRST: Final = (
     "tests/client/",
     "tests/sim/",
 )
-"""What is begun with, of each kind: it takes longest, or starts a Java of its own."""
+"""What is begun with once all that share a Java are: it takes long, or starts one of its own."""
 APART: Final = FIRST[:5]
 
 
@@ -70,7 +70,7 @@ def rows(items: Iterable[pytest.Item]) -> list[Row]:
         file = item.nodeid.partition("::")[0]
         shares = file.startswith(JAVA) and not file.startswith(APART)
         found.setdefault(JAVA if shares else file, []).append(item)
-    ordered = sorted(found.items(), key=lambda one: _rank(one[0]))
+    ordered = sorted(found.items(), key=lambda one: (one[0] != JAVA, _rank(one[0])))
     return [Row(file.startswith(COMPUTING), some) for file, some in ordered]
 
 

@@ -210,7 +210,7 @@ def test_who_waits_hears_all_that_its_node_has_heard_though_another_member_is_si
     assert lived(seed).sentence == ""
 
 
-@pytest.mark.parametrize("seeds", [range(3), *wide(range(3, 10))])
+@pytest.mark.parametrize("seeds", [range(1), *wide(range(1, 10))])
 def test_without_faults_nothing_is_missed_or_comes_twice(seeds):
     sentences = [report.sentence for report in (lived(seed, ()) for seed in seeds)]
     assert not any(sentences)

@@ -129,7 +129,7 @@ def test_an_idle_consumer_is_found_that(name, spoil, seeds, monkeypatch):
     assert any("is idle beside" in sentence for sentence in sentences)
 
 
-@pytest.mark.parametrize("seeds", [range(8), *wide(range(8, 40))])
+@pytest.mark.parametrize("seeds", [range(4), *wide(range(4, 40))])
 def test_without_faults_nothing_comes_twice_and_nobody_is_idle(seeds):
     sentences = [report.sentence for report in (lived(seed, ()) for seed in seeds)]
     assert not any(sentences)

@@ -30,7 +30,7 @@ from snowmelt_world.world import Observer
 from wide import wide
 
 LOAD = seconds(6)
-EVERY = pytest.mark.parametrize("every", [3, *wide(1)])
+EVERY = pytest.mark.parametrize("every", [5, *wide(1)])
 SETTLED_WITHIN = seconds(60)
 
 

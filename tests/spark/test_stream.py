@@ -262,6 +262,7 @@ class Crash(Exception):
     """The driver's end, between a batch's work and its commit."""
 
 
+@pytest.mark.wide  # offsets say which rows
 def test_a_replay_has_exactly_the_same_rows(spark: SparkSession, queues: Queues) -> None:
     some = filled(queues, "replay", 500)
     frame = queues.stream(

@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -104,6 +105,8 @@ def run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[s
 
 def _kind(words: list[str]) -> str:
     """What such a program has loaded before it is forked; nothing if it is started anew."""
+    if sys.platform != "linux":
+        return ""
     if words[:2] == COMMAND:
         return "nodes" if words[2:3] == ["node"] else "commands"
     return "programs" if words[:1] == ["-c"] or words[0].endswith(".py") else ""
@@ -209,9 +212,12 @@ def _reap() -> None:
 
 def _fork(reported: int, *, watch: bool) -> None:
     """Forks the program, and tells its id, and how it ends if it is watched; returns in it."""
+    before = os.getpid()
     pid = os.fork()
     if pid == 0:
         os.close(reported)
+        while not watch and os.getppid() == before:
+            time.sleep(0.0002)  # it is not yet a child of who asked for it
         return
     os.write(reported, b"%d\n" % pid)
     if watch:

@@ -335,7 +335,7 @@ class Account(RuleBasedStateMachine):
 
 
 TestAccount = Account.TestCase
-TestAccount.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAccount.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 
 
 @given(

@@ -56,7 +56,7 @@ class SetModel(RuleBasedStateMachine):
         assert self.ours == IntervalSet(Interval(one, one + 1) for one in self.plain)
 
 
-SetModel.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+SetModel.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 TestAnIntervalSetDoesAsASetDoes = SetModel.TestCase
 
 

@@ -94,7 +94,7 @@ async def test_who_guesses_waits_and_others_of_its_host_do_not(
         await until(lambda: node.closed.get("AccessDenied", 0) >= 5)
         honest = await (await dialled(stack, node)).greet("c-honest", token=TOKEN)
         await honest.is_served()
-        assert monotonic() - began < 0.7
+        assert monotonic() - began < 5, "a hundred answers would take longer"
         await asyncio.sleep(0.5)
         assert node.closed["AccessDenied"] < 10, "guesses that came later are answered later"
         lines = [one.getMessage() for one in caplog.records if "refused" in one.getMessage()]
@@ -142,10 +142,10 @@ async def test_handshakes_are_so_many_in_a_second_and_hosts_have_their_turn(
         flood = [asyncio.create_task(Stranger.dial(node.address, context)) for _ in range(60)]
         await asyncio.sleep(0.5)
         there = sum(one.done() for one in flood)
-        assert there <= 20
+        assert there <= 10 + 20 * (monotonic() - began)
         honest = await Stranger.dial(node.address, context, "127.0.0.9")
         await stack.enter_async_context(honest)
-        assert monotonic() - began < 1.5
+        assert not all(one.done() for one in flood), "it does not stand behind them all"
         for one in flood:
             await stack.enter_async_context(await one)
         assert monotonic() - began > 2
@@ -280,7 +280,7 @@ async def test_what_is_looked_at_is_put_together_when_its_reader_has_room(
         assert len(line._machine.later) <= 8, "each of them has 8 MB"
         began = monotonic()
         await queue.put(b"still served")
-        assert monotonic() - began < 1
+        assert monotonic() - began < 3
         looks._writer.transport.resume_reading()
         for _ in range(40):
             answer = await looks.answer()

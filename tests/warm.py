@@ -2,10 +2,9 @@
 
 Of a quarter of a second that a command, a node or a program of a test takes to start, most is the
 start of Python and loading `snowmelt` and `typer`, before its first word is read. Here this is done
-once. What is forked then does all that `python` does with its words: a command's own modules are
-loaded anew each time, a node's and a program's only once, and the ends of all are files. What is
-tested by terminals, or by what its environment says while it is loaded, is started as a process of
-its own.
+once. What is forked then does all that `python` does with its words, and its ends are files. What
+is tested by terminals, by what a command loads, or by what its environment says meanwhile, is
+started as a process of its own.
 """
 
 import atexit
@@ -26,6 +25,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from tempfile import TemporaryFile
 from types import ModuleType
 from typing import Any, BinaryIO, Final
@@ -34,10 +34,12 @@ COMMAND: Final = ["-m", "snowmelt"]
 LOADING: Final = ("SNOWMELT_NEAR", "PYTHONPATH", "PYTHONHASHSEED")
 """Variables that are read while modules are loaded."""
 LOADED: Final = {
-    "commands": ("rich.table", "snowmelt.cli.main"),
+    "commands": ("rich.table", "snowmelt.cli", "snowmelt", "snowmelt.aio"),
     "nodes": ("rich.table", "snowmelt.cli.main", "snowmelt.cli.node"),
     "programs": ("snowmelt", "snowmelt.aio"),
 }
+LATER: Final = ("demo", "pipeline", "pipeline_show", "bench", "submission")
+"""Modules of commands that need Spark, or more than is installed with Snowmelt."""
 PR_SET_CHILD_SUBREAPER: Final = 36
 LINE: Final = threading.Lock()
 RUN, BEGIN = b"r", b"b"
@@ -227,10 +229,15 @@ def _fork(reported: int, *, watch: bool) -> None:
 
 
 def _load(kind: str) -> None:
-    for module in map(import_module, LOADED[kind]):
-        if kind == "programs":
-            for name in module.__all__:  # each is loaded when it is asked for
-                getattr(module, name)
+    for name in LOADED[kind]:
+        module = import_module(name)
+        if name == "snowmelt.cli":
+            for one in iter_modules(module.__path__):
+                if one.name not in LATER:
+                    import_module(f"{name}.{one.name}")
+        elif kind != "nodes":
+            for each in getattr(module, "__all__", ()):  # each is loaded when it is asked for
+                getattr(module, each)
 
 
 def _become(words: list[str]) -> None:

@@ -253,11 +253,14 @@ def test_what_concerns_no_other_machine_passes_as_it_is(host, red):
     assert pull(host, red, *effects) == effects
 
 
-def test_check_is_every_machines_check(host, blue):
-    host.check()
+def test_a_machine_is_checked_that_has_heard_something_since_it_was(host, blue):
+    host.handle(Received(PEER, Red("r")), NOW)
     blue.name = "broken"
+    host.check()
+    host.handle(Received(PEER, Blue("b")), NOW)
     with pytest.raises(AssertionError):
         host.check()
+    host.check()
 
 
 def test_two_families_cannot_declare_one_message(red, blue):

@@ -107,6 +107,19 @@ def test_what_was_taken_elsewhere_is_acknowledged_with_it(cluster: Any) -> None:
         step.put(bills, b"late")
 
 
+def test_an_item_acknowledges_nothing_before_its_step_ends(cluster: Any) -> None:
+    orders, bills = cluster.fifo("orders"), cluster.fifo("bills")
+    orders.put_many([b"one", b"two", b"three"])
+    with cluster.step() as step:
+        with step.get(orders) as item:
+            step.put(bills, item.body)
+        step.get(orders).release()
+        items = step.get_many(orders, 1)
+        items.ack()
+        assert orders.stats().done == 0
+    assert (orders.stats().done, bodies(orders), bodies(bills)) == (2, [b"three"], [b"one"])
+
+
 def test_in_a_loop(cluster: Any) -> None:
     orders, bills = cluster.fifo("orders"), cluster.fifo("bills")
     orders.put_many([b"%d" % at for at in range(20)])
@@ -123,6 +136,7 @@ def test_a_worker_whose_handlers_are_steps(cluster: Any) -> None:
     failed: set[bytes] = set()
 
     def handle(item: Any, step: snowmelt.Step) -> None:
+        item.ack()  # with the step
         step.put(bills, b"bill " + item.body)
         if item.body not in failed:
             failed.add(item.body)

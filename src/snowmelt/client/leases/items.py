@@ -273,6 +273,10 @@ class Item:
         """Who tells its queue about it, its lease, and what of it this is; for steps."""
         return self._counter, self.delivered, self._where()
 
+    def _told_by(self, counter: UpdateSender) -> "Item":
+        """The same item, about which another tells its queue."""
+        return Item(counter, self.delivered, self._part, self.body, self._place)
+
     @property
     def held(self) -> tuple[LeasedItems, Interval]:
         """Its lease, and what of it this is; for the queue's own use."""
@@ -350,6 +354,10 @@ class Items:
     def leased(self) -> tuple[UpdateSender, LeasedItems, Interval | None]:
         """The same with who tells its queue about it; for steps."""
         return self._counter, self._delivered, None
+
+    def _told_by(self, counter: UpdateSender) -> "Items":
+        """The same items, about which another tells their queue."""
+        return Items(counter, self._delivered)
 
     def ack(self) -> None:
         """All that is still open is done. Raises `LeaseLost` when it is another's by now."""

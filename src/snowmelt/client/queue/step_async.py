@@ -2,20 +2,68 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.leases.items_async import Item, Items, leave
+from snowmelt.client.leases.delivered import LeasedItems
+from snowmelt.client.leases.items_async import Item, Items, UpdateSender, leave
 from snowmelt.client.leases.steps import BYTES_MAX
 from snowmelt.client.queue.bodies import Key
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.open_once import root
 from snowmelt.client.queue.step_parts import StepParts, checked_queue
 from snowmelt.core.errors import BadOption, SnowmeltError
+from snowmelt.core.interval import Interval
 
 STEP_SECONDS: Final = 30.0
+
+
+class StepSender:
+    """Says of what a step has taken only what goes back: that it is done is said at its end."""
+
+    def __init__(self, sender: UpdateSender) -> None:
+        self.codec, self.port, self.steps = sender.codec, sender.port, sender.steps
+        self._sender = sender
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue that they are from."""
+        return self._sender.queue
+
+    def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
+        """They are acknowledged."""
+        self._sender.ended(delivered, done)
+
+    async def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
+        """Says nothing yet."""
+
+    async def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
+        """Says nothing yet."""
+
+    async def give_back(
+        self,
+        delivered: LeasedItems,
+        where: Interval | None,
+        delay: float,
+        reason: str,
+        dead: bool = False,
+    ) -> None:
+        """These go back at once, and are not the step's any more."""
+        await self._sender.give_back(delivered, where, delay, reason, dead)
+
+    async def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
+        """Extends the lease by its whole length, or for so many seconds."""
+        await self._sender.extend(delivered, lease)
+
+
+T = TypeVar("T", Item, Items)
+
+
+def in_step(held: T) -> T:
+    """The same, whose `ack` leaves it to the step."""
+    return held._told_by(StepSender(held.leased[0]))  # noqa: SLF001
 
 
 class Step:
@@ -24,6 +72,7 @@ class Step:
     `async with cluster.step() as step:` gives it. When the block ends, all that was taken in it is
     acknowledged and all that was put comes in, whoever dies at which moment. When it is left by an
     exception nothing is put, and what was taken goes back, as from an `async with` of an item.
+    `ack` of an item that a step took says nothing by itself; `nack` and `release` take it out.
 
     What it takes is leased as by any `get`, for as long as its queue says: a step that took longer
     raises `LeaseLost` at its end, and nothing of it has happened.
@@ -57,7 +106,7 @@ class Step:
         """Takes the first item of a queue, as its own `get` does."""
         item: Item = await self._own(queue).get(timeout=timeout, lease=lease)
         await self._keep(item)
-        return item
+        return in_step(item)
 
     async def get_many(
         self,
@@ -71,7 +120,7 @@ class Step:
         get = self._own(queue).get_many(items_max, bytes_max=bytes_max, timeout=timeout)
         items: Items = await get
         await self._keep(items)
-        return items
+        return in_step(items)
 
     def ack(self, held: Item | Items) -> None:
         """What was taken elsewhere is acknowledged with this step.

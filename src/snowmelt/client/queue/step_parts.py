@@ -18,14 +18,14 @@ from snowmelt.client.coalescing.joint_puts import PutRequest
 from snowmelt.client.connection.steps import Sleep, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.delivered import LeasedItems, runs
+from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import CALL, Key, PutItems, together
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, Full, LeaseLost, TooLarge
 from snowmelt.core.instant import SECOND, Duration, seconds
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, merged
 from snowmelt.protocols.queue.calls import (
     COMMITTED_MAX,
     Commit,
@@ -68,7 +68,7 @@ class Transaction(msgspec.Struct, frozen=True):
     hold: Duration
 
 
-Taken = tuple[Acknowledger, LeasedItems, tuple[Interval, ...]]
+Taken = tuple[Acknowledger, LeasedItems, Interval | None]
 
 
 class StepParts:
@@ -92,13 +92,12 @@ class StepParts:
             raise BadOption("item", steps.name, "an item of a queue")
         self._check(steps)
         delivered.check_own(where)
-        done = delivered.open_in(where)
-        if not done:
+        if not delivered.open_in(where):
             raise LeaseLost(f"what was taken from {steps.name} is settled already, or lost")
         leases = self._taken.setdefault(steps.name, {})
         if len(leases) >= COMMITTED_MAX and delivered.token not in leases:
             raise TooLarge(f"a step has up to {COMMITTED_MAX} leases of a queue: end it sooner")
-        leases.setdefault(delivered.token, []).append((sender, delivered, done))
+        leases.setdefault(delivered.token, []).append((sender, delivered, where))
 
     def put(
         self,
@@ -142,9 +141,8 @@ class StepParts:
         self.over = "one that has ended"
         wait = Wait(timeout)
         queues = self._queues
-        sources = {
-            name: tuple(_settles(queues[name], some)) for name, some in self._taken.items() if some
-        }
+        some_of = {name: tuple(_settles(queues[name], one)) for name, one in self._taken.items()}
+        sources = {name: settles for name, settles in some_of.items() if settles}
         if not (sources or self._puts):
             return 0
         home = queues[next(iter([*sources, *self._puts]))]
@@ -178,16 +176,19 @@ class StepParts:
         """What was taken is acknowledged."""
         for leases in self._taken.values():
             for some in leases.values():
-                for sender, delivered, done in some:
-                    sender.ended(delivered, done)
+                for sender, delivered, where in some:
+                    sender.ended(delivered, delivered.open_in(where))
 
 
 def _settles(steps: FifoSteps, leases: dict[int, list[Taken]]) -> Iterator[Settle]:
+    """What of it did not go back meanwhile."""
     for token, some in leases.items():
-        for _, delivered, _ in some:
+        done = list[Interval]()
+        for _, delivered, where in some:
             delivered.check_process()
-        done = runs(sorted([where for _, _, done in some for where in done]))
-        yield steps.settle_of(LeaseUpdate(token, done=done))
+            done += delivered.open_in(where)
+        if done:
+            yield steps.settle_of(LeaseUpdate(token, done=tuple(merged(done))))
 
 
 def _promised(

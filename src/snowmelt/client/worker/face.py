@@ -14,7 +14,7 @@ from snowmelt.client.embedded.face import Machine
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.queue.step import Step
+from snowmelt.client.queue.step import Step, in_step
 from snowmelt.client.worker.loop import WorkerLoop
 from snowmelt.client.worker.loops import LocalLoops, ThreadLoops
 from snowmelt.client.worker.options import (
@@ -182,7 +182,7 @@ def in_steps(queue: Fifo | PriorityQueue, handler: Callable[..., object]) -> Cal
     def work(item: Any) -> None:
         with Step(queue._port) as step:  # noqa: SLF001
             step.ack(item)
-            check_worked(handler, handler(item, step))
+            check_worked(handler, handler(in_step(item), step))
 
     return work
 

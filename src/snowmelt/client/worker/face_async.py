@@ -13,7 +13,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.priority.face_async import PriorityQueue
-from snowmelt.client.queue.step_async import Step
+from snowmelt.client.queue.step_async import Step, in_step
 from snowmelt.client.worker.loop_async import WorkerLoop
 from snowmelt.client.worker.loops import TaskLoops
 from snowmelt.client.worker.options import (
@@ -144,6 +144,6 @@ def in_steps(
     async def work(item: Any) -> None:
         async with Step(queue._port) as step:  # noqa: SLF001
             step.ack(item)
-            await handler(item, step)
+            await handler(in_step(item), step)
 
     return work

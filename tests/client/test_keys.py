@@ -155,3 +155,19 @@ def test_with_await(tmp_path: Path) -> None:
             return order
 
     assert asyncio.run(main()) == [b"%d" % at for at in range(5)]
+
+
+def test_a_schedule_puts_with_its_key(queues: Queues, name: str) -> None:
+    jobs = queues.fifo(name, in_order_by_key=True)
+    jobs.schedule("sweep", b"all", every="1s", key="tenant-7", headers={"from": "shop"})
+    item = jobs.get(timeout=30)
+    assert (item.body, item.key) == (b"all", b"tenant-7")
+    assert item.headers["schedule"] == "sweep"
+    assert item.headers["from"] == "shop"
+    jobs.unschedule("sweep")
+    jobs.put(b"later", key="tenant-7")
+    jobs.put(b"other", key="tenant-8")
+    assert jobs.get(timeout=5).body == b"other", "the key is held up by the schedule's item"
+    assert jobs.stats().keys == 2
+    with pytest.raises(BadOption, match="key"):
+        jobs.schedule("sweep", b"all", every="1s", key="")

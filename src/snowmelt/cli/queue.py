@@ -84,9 +84,7 @@ def put(
             return
         put_now = _bodies(bodies, file)
         if again.every is not None:
-            if key is not None:
-                raise BadOption("--key", key, "none with --every; a schedule's items have no key")
-            print(again.put(target, put_now, how))
+            print(again.put(target, put_now, {"key": key, **how}))
             return
         where = target.put_many(put_now, key=key, **how)
     place = f" with priority {ranked['priority']}" if ranked else ""

@@ -173,7 +173,7 @@ class Queue(LeasingQueue[S]):
         a time: `"30s"`, `"5m"`, `"2h"`, `"1d"`, or seconds. Each moment is fired once, whoever
         dies. What was missed since no node was there is made up for by one item, or, with
         `missed="skip"`, left out. Saying the same again changes nothing; another `every` or body
-        alters the schedule. Its items may have `headers`, a `delay`, and a `priority`.
+        alters the schedule. Its items may have a `key`, `headers`, a `delay` and a `priority`.
 
         An item says its schedule and its moment in the headers `schedule` and `scheduled-at`.
 

@@ -11,7 +11,7 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import delay_of
-from snowmelt.client.queue.bodies import as_bytes, packed_headers
+from snowmelt.client.queue.bodies import Key, as_bytes, as_key, packed_headers
 from snowmelt.client.queue.timetables import Timetable
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, TooLarge
@@ -62,6 +62,7 @@ class ScheduleOptions(TypedDict, total=False):
     missed: Literal["once", "skip"]
     headers: Mapping[str, str | bytes] | None
     delay: float
+    key: Key | None
 
 
 def what_of(
@@ -70,6 +71,7 @@ def what_of(
     missed: str = "once",
     headers: Mapping[str, str | bytes] | None = None,
     delay: float = 0.0,
+    key: Key | None = None,
 ) -> What:
     """What a schedule puts, and when, checked; without its priority."""
     if missed not in MISSED:
@@ -79,7 +81,8 @@ def what_of(
         if len(some) > most:
             raise TooLarge(f"{what} of {len(some)} bytes; a schedule has {most} at most")
     times = table.every, table.zone, table.interval, table.cron
-    return What(own, *times, missed == "skip", packed, delay_of(delay))
+    name = b"" if key is None else as_key(key)
+    return What(own, *times, missed == "skip", packed, delay_of(delay), name=name)
 
 
 def schedule(

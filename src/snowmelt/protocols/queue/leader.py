@@ -391,6 +391,7 @@ class Leader:
             put=put_in_all(state),
             delivered=delivered(state),
             schedules=len(state.schedules.what),
+            keys=0 if state.by_key is None else len(state.by_key),
             **msgspec.structs.asdict(state.counts),
         )
 

@@ -10,12 +10,13 @@ import msgspec
 
 from snowmelt.core.ahead import MANY, Count, Label, Whole
 from snowmelt.core.batch import ONE
-from snowmelt.core.headers import headers_in
+from snowmelt.core.headers import Headers, headers_in
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.keys import KEY_BYTES
 from snowmelt.core.names import is_plain_name
 from snowmelt.protocols.queue.cron import Cron, shown
-from snowmelt.protocols.queue.settings import DELAY_LONGEST, PRIORITIES_MAX
+from snowmelt.protocols.queue.labels import Labels, pack
+from snowmelt.protocols.queue.settings import DELAY_LONGEST, KEY_BYTES_MAX, PRIORITIES_MAX
 
 WHAT: Final = b"q"
 MOMENTS: Final = b"m"
@@ -53,6 +54,8 @@ class What(msgspec.Struct, frozen=True, array_like=True):
     delay: Annotated[Duration, msgspec.Meta(ge=0, le=DELAY_LONGEST)] = Duration(0)
     priority: Annotated[int, msgspec.Meta(ge=0, lt=PRIORITIES_MAX)] = 0
     keys: Annotated[bytes, msgspec.Meta(max_length=KEY_BYTES)] = b""
+    name: Annotated[bytes, msgspec.Meta(max_length=KEY_BYTES_MAX)] = b""
+    """The key of its items (`by_key.py`); none where it is empty."""
 
     def __post_init__(self) -> None:
         if (self.cron is None) == (self.interval < EVERY_SHORTEST):
@@ -72,9 +75,10 @@ class What(msgspec.Struct, frozen=True, array_like=True):
         return None if found is None else found * 10**9
 
     def labels(self, name: str, moment: int) -> bytes:
-        """The headers of the item that it puts for a moment."""
+        """The headers, and the key, of the item that it puts for a moment."""
         given = headers_in(self.headers) if self.headers else {}
-        return _ENCODE({**given, NAME_HEADER: name, MOMENT_HEADER: shown(moment)})
+        headers: Headers = {**given, NAME_HEADER: name, MOMENT_HEADER: shown(moment)}
+        return pack(Labels(headers, (self.name,))) if self.name else _ENCODE(headers)
 
     @property
     def offsets(self) -> bytes:

@@ -92,6 +92,8 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """How many were older than the queue's retention."""
     schedules: Number = 0
     """How many it has that put items into it."""
+    keys: Number = 0
+    """How many keys its items have, where it gives them out by key."""
 
     @property
     def bounds(self) -> tuple[int, ...]:

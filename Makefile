@@ -40,7 +40,7 @@ test-lab: compiled
 
 # Others' suites over the doors: each is fetched, and run against a real node.
 doors: compiled
-	for suite in celery dramatiq sqs; do $(BIN)/python doors/suites/$$suite.py || exit 1; done
+	for suite in celery dramatiq sqs taskiq; do $(BIN)/python doors/suites/$$suite.py || exit 1; done
 
 coverage: compiled
 	$(BIN)/python -m pytest -n 4 --dist loadfile -m "not soak" --cov --cov-report=term

@@ -1,23 +1,17 @@
 # Made of cluster_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """A cluster as a program sees it; blocking."""
 
-from typing import Self, Unpack
+from typing import Unpack
 
 import msgspec
 
-from snowmelt.client.baton.face import Baton
 from snowmelt.client.baton.renewer import HoldRenewer
-from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.clients import Clients
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import run
 from snowmelt.client.connection.url import read
-from snowmelt.client.counter.face import Counter
-from snowmelt.client.counter.state import counter_baton
 from snowmelt.client.leases.steps import checked_flag
-from snowmelt.client.multicast.face import Multicast
-from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.open_pools import OpenPools
 from snowmelt.client.pool.options import PoolOptions
@@ -26,7 +20,6 @@ from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.draining import drain
 from snowmelt.client.queue.overviews import WhoIsHere, members
 from snowmelt.client.queue.queues import Queues
-from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import Forget, GetStatus, Status
@@ -47,20 +40,8 @@ class Cluster(Queues):
     def __init__(self, url: str, token: str | None = None, user: str | None = None) -> None:
         self._place = read(url, token, user)
         self._client = Clients(self._place)
-        super().__init__(self._client)
+        super().__init__(self._client, HoldRenewer(self._client))
         self._parts = OpenPools()
-        self._renewer = HoldRenewer(self._client)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            self.close()
-        except SnowmeltError as failure:
-            if error is None:
-                raise
-            error.add_note(str(failure))  # the first failure is the one to raise
 
     def close(self) -> None:
         """Ends the loops over queues, leaves the pools as `Pool.close` does, and disconnects.
@@ -100,25 +81,8 @@ class Cluster(Queues):
         written = codec_of(codec)
         return Pool(self._parts.join(name, self._place, **options), written)
 
-    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
-        """A lock that heals when nodes die, whose holder carries a value of up to 1 MiB.
-
-        In `with cluster.baton("index") as held:` a turn is waited for as long as `timeout`
-        says, and given up in the end.
-        """
-        return Baton(self._client, self._renewer, name, timeout)
-
-    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
-        """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
-        return Counter(self.baton(counter_baton(name), timeout))
-
     def _who_is_here(self) -> WhoIsHere:
         return members
-
-    def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
-        """A topic: all subscribers get the same messages in the same order."""
-        steps = TopicSteps(self._renewer.home, name)
-        return Multicast(self._client, steps, codec_of(codec))
 
     def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
         """All pools that somebody is in."""

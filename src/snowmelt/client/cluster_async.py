@@ -1,23 +1,17 @@
 """A cluster as a program sees it, with `await`."""
 
 import asyncio
-from typing import Self, Unpack
+from typing import Unpack
 
 import msgspec
 
-from snowmelt.client.baton.face_async import Baton
 from snowmelt.client.baton.renewer_async import HoldRenewer
-from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.asynchronous import AsyncClient
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import run_async
 from snowmelt.client.connection.url import read
-from snowmelt.client.counter.face_async import Counter
-from snowmelt.client.counter.state import counter_baton
 from snowmelt.client.leases.steps import checked_flag
-from snowmelt.client.multicast.face_async import Multicast
-from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.open_pools import OpenPools
 from snowmelt.client.pool.options import PoolOptions
@@ -26,7 +20,6 @@ from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.draining import drain
 from snowmelt.client.queue.overviews import WhoIsHere, members
 from snowmelt.client.queue.queues_async import Queues
-from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import Forget, GetStatus, Status
@@ -49,20 +42,8 @@ class Cluster(Queues):
     def __init__(self, url: str, token: str | None = None, user: str | None = None) -> None:
         self._place = read(url, token, user)
         self._client = AsyncClient(self._place)
-        super().__init__(self._client)
+        super().__init__(self._client, HoldRenewer(self._client))
         self._parts = OpenPools()
-        self._renewer = HoldRenewer(self._client)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            await self.close()
-        except SnowmeltError as failure:
-            if error is None:
-                raise
-            error.add_note(str(failure))  # the first failure is the one to raise
 
     async def close(self) -> None:
         """Ends the loops over queues, leaves the pools as `Pool.close` does, and disconnects.
@@ -102,25 +83,8 @@ class Cluster(Queues):
         written = codec_of(codec)
         return Pool(self._parts.join(name, self._place, **options), written)
 
-    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
-        """A lock that heals when nodes die, whose holder carries a value of up to 1 MiB.
-
-        In `async with cluster.baton("index") as held:` a turn is waited for as long as `timeout`
-        says, and given up in the end.
-        """
-        return Baton(self._client, self._renewer, name, timeout)
-
-    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
-        """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
-        return Counter(self.baton(counter_baton(name), timeout))
-
     def _who_is_here(self) -> WhoIsHere:
         return members
-
-    def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
-        """A topic: all subscribers get the same messages in the same order."""
-        steps = TopicSteps(self._renewer.home, name)
-        return Multicast(self._client, steps, codec_of(codec))
 
     async def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
         """All pools that somebody is in."""

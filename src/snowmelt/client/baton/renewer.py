@@ -49,10 +49,10 @@ class Wakeup:
 class HoldRenewer:
     """The thread that renews what is held of a cluster's batons."""
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, port: Clients) -> None:
         self.home = CurrentNode()
         """Where all batons of the cluster are asked for."""
-        self._clients = clients
+        self.port = port
         self._closed = False
         self._begin()
         watch(self)
@@ -64,7 +64,7 @@ class HoldRenewer:
         )
         self.leave: Callable[[DropNotice], None] = self._dropped.put
         """Takes the notice of a dropped holder (rule 2)."""
-        self._clients.ended = self._dropped.put  # rule 1
+        self.port.ended = self._dropped.put  # rule 1
         self._turn = threading.RLock()  # a handler of signals may call within a call
         self._next = Instant(0)
         self._idle_end = Instant(0)
@@ -75,7 +75,7 @@ class HoldRenewer:
         self._begin()
 
     def way(self) -> Way:
-        return BorrowedClient(self._clients)
+        return BorrowedClient(self.port)
 
     def in_vain(self, want: AcquireRequest, way: Way, error: BaseException) -> None:
         if want.open or not isinstance(error, SnowmeltError):
@@ -134,7 +134,7 @@ class HoldRenewer:
         self._plan.close()
 
     def _work(self) -> None:
-        me, mine = threading.current_thread(), BorrowedClient(self._clients)
+        me, mine = threading.current_thread(), BorrowedClient(self.port)
         try:
             while self._thread is me and not self._ended():
                 due, pause = self._plan.next(steady_now()), 0.0

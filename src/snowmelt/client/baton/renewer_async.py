@@ -40,7 +40,7 @@ class HoldRenewer:
     def __init__(self, port: KeepingPort) -> None:
         self.home = CurrentNode()
         """Where all batons of the cluster are asked for."""
-        self._port = port
+        self.port = port
         self._plan = RenewalPlan()
         self._words: deque[DropNotice] = deque()
         self.leave: Callable[[DropNotice], None] = self._words.append
@@ -52,7 +52,7 @@ class HoldRenewer:
         self._origin = Origin()
 
     def way(self) -> Way:
-        return self._port
+        return self.port
 
     def in_vain(self, want: AcquireRequest, way: Way, error: BaseException) -> None:
         del way, error
@@ -67,7 +67,7 @@ class HoldRenewer:
             self._sooner.set()
         if self._task is None:
             self._loop = asyncio.get_running_loop()
-            self._port.before_closing(self)
+            self.port.before_closing(self)
             self._task = self._loop.create_task(self._work())
             self._task.add_done_callback(self._done)
 
@@ -88,7 +88,7 @@ class HoldRenewer:
         """
         with suppress(RuntimeError):
             asyncio.get_running_loop()
-            self._port.keep(_tried(self._port, work))
+            self.port.keep(_tried(self.port, work))
 
     def look(self) -> None:
         """There may be a word; from within the collector of garbage, which is in any thread."""
@@ -116,7 +116,7 @@ class HoldRenewer:
             while self._words:
                 self._give_back(self._words.popleft().hold.give_back())
             if isinstance(due, list):
-                await run_async(self._port, self._plan.renew(due))
+                await run_async(self.port, self._plan.renew(due))
                 continue
             if due is None and idle:
                 return

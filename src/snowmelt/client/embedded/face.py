@@ -29,25 +29,19 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep, time_ns
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Unpack
 from weakref import ref
 
 import msgspec
 
-from snowmelt.client.baton.face import Baton
 from snowmelt.client.baton.renewer import HoldRenewer
-from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.session import TIMEOUT, Session, checked, read_by_node
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.counter.face import Counter
-from snowmelt.client.counter.state import counter_baton
 from snowmelt.client.embedded.batons import FOR_BATONS, ME, SAVED, machines_of_batons, of_batons
 from snowmelt.client.embedded.callers import LocalCallers
 from snowmelt.client.embedded.machine_lock import MachineLock
-from snowmelt.client.multicast.face import Multicast
-from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.open_pools import OpenPools
 from snowmelt.client.pool.options import PoolOptions
@@ -361,23 +355,11 @@ class EmbeddedCluster(Queues):
         store = open_store(folder, timeout)
         try:
             self._machine = Machine(folder, store)
-            super().__init__(self._machine)
             self._callers = LocalCallers(self._machine)
-            self._renewer = HoldRenewer(self._callers)
+            super().__init__(self._machine, HoldRenewer(self._callers))
         except BaseException:
             store.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            self.close()
-        except errors.SnowmeltError as failure:
-            if error is None:
-                raise
-            error.add_note(str(failure))  # the first failure is the one to raise
 
     def close(self) -> None:
         """Ends the loops over its queues, and gives the folder back, so that others may open it."""
@@ -399,22 +381,6 @@ class EmbeddedCluster(Queues):
         if options.get("spill") is True:
             options["spill"] = self.folder / "pools" / pool_name(name)
         return Pool(self._parts.share(name, **options), written)
-
-    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
-        """A lock among the threads of this process, with a value in the folder; as `Cluster.baton`.
-
-        The next to open the folder finds the value that was last given up, or saved.
-        """
-        return Baton(self._callers, self._renewer, name, timeout)
-
-    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
-        """Numbers that nobody gets twice, by whichever process they were taken."""
-        return Counter(self.baton(counter_baton(name), timeout))
-
-    def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
-        """A topic within this process: all subscribers get the same messages in one order."""
-        steps = TopicSteps(self._renewer.home, name)
-        return Multicast(self._callers, steps, codec_of(codec))
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

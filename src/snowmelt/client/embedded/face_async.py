@@ -16,24 +16,17 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 
 import msgspec
 
-from snowmelt.client.baton.face_async import Baton
 from snowmelt.client.baton.renewer_async import HoldRenewer
-from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.bound import LoopBinding
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import AsyncEndable
-from snowmelt.client.counter.face_async import Counter
-from snowmelt.client.counter.state import counter_baton
 from snowmelt.client.embedded.face import EmbeddedCall, Machine, folder_of, open_store
-from snowmelt.client.multicast.face_async import Multicast
-from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.open_pools import OpenPools
 from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues_async import Queues
-from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.protocols.queue.calls import Get
@@ -213,8 +206,7 @@ class EmbeddedCluster(Queues):
         self.folder = folder
         self._parts = OpenPools()
         self._driver = DriverThread(folder, timeout)
-        super().__init__(self._driver)
-        self._renewer = HoldRenewer(self._driver)
+        super().__init__(self._driver, HoldRenewer(self._driver))
 
     async def __aenter__(self) -> Self:
         try:
@@ -223,14 +215,6 @@ class EmbeddedCluster(Queues):
             await self.close()
             raise
         return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:
-            await self.close()
-        except SnowmeltError as failure:
-            if error is None:
-                raise
-            error.add_note(str(failure))  # the first failure is the one to raise
 
     async def close(self) -> None:
         """Gives the folder back, so that others may open it."""
@@ -246,19 +230,6 @@ class EmbeddedCluster(Queues):
         if options.get("spill") is True:
             options["spill"] = self.folder / "pools" / pool_name(name)
         return Pool(self._parts.share(name, **options), written)
-
-    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
-        """A lock among the tasks of this program; as `snowmelt.EmbeddedCluster.baton`."""
-        return Baton(self._driver, self._renewer, name, timeout)
-
-    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
-        """Numbers that nobody gets twice, by whichever process they were taken."""
-        return Counter(self.baton(counter_baton(name), timeout))
-
-    def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
-        """A topic within this process: all subscribers get the same messages in one order."""
-        steps = TopicSteps(self._renewer.home, name)
-        return Multicast(self._driver, steps, codec_of(codec))
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

@@ -8,50 +8,30 @@ acknowledgements (see `consuming.py`).
 
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from itertools import starmap
 from typing import Any, Protocol, Self
 
 from snowmelt.client.coalescing.joint_acks import Acks
 from snowmelt.client.coalescing.threads import ThreadCoalescer
-from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.leases.delivered import (
-    ItemBatch,
-    LeasedItems,
-    items_of,
-    joined,
-    label_of,
-    part_bodies,
-    position_of,
-    priority_of,
-    put_at_of,
-)
+from snowmelt.client.leases.delivered import LeasedItems, items_of, part_bodies
 from snowmelt.client.leases.reasons import failure_text, told_reason
 from snowmelt.client.leases.steps import LeaseSteps
+from snowmelt.client.leases.views import ItemOrigin, ItemsView, ItemView
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.tracing import Tracing
-from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.headers import Headers
-from snowmelt.core.interval import Interval, Position
+from snowmelt.core.interval import Interval
 
 
-class UpdateSender(Protocol):
+class UpdateSender(ItemOrigin, Protocol):
     """Where words about a lease are handed in."""
-
-    codec: ValueCodec
-    """In which its bodies are written."""
 
     port: Port
     """By which it sends."""
     steps: LeaseSteps
     """The queue that they are from."""
-
-    @property
-    def queue(self) -> str:
-        """The name of the queue that they are from."""
 
     def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
         """Some were acknowledged in another way."""
@@ -148,7 +128,7 @@ class ImmediateSender:
         delivered.settled(done)
 
 
-class Item:
+class Item(ItemView[UpdateSender]):
     """One item, leased. In a `with`: acknowledged on leaving, given back on an exception.
 
     >>> import snowmelt, tempfile
@@ -161,79 +141,7 @@ class Item:
     b'one' 0 {'kind': 'order'} 0
     """
 
-    __slots__ = ("_counter", "_part", "_place", "_value", "body", "delivered")
-
-    __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
-
-    def __init__(
-        self,
-        counter: UpdateSender,
-        delivered: LeasedItems,
-        part: ItemBatch,
-        body: bytes,
-        place: int,
-    ) -> None:
-        self._counter = counter
-        self.delivered = delivered
-        self._part = part
-        self.body = body
-        self._place = place
-
-    def __repr__(self) -> str:
-        return f"Item(position={self.position}, {len(self.body)} bytes)"
-
-    @property
-    def value(self) -> Any:
-        """What was put, read by the queue's codec; its body where the queue has none.
-
-        Raises `CodecError` when the body is not what the codec writes; `body` has it even so.
-        """
-        try:
-            return self._value
-        except AttributeError:  # read once, and only when it is wanted
-            pass  # and outside of this, so that an error of the codec stands alone
-        self._value: Any = self._counter.codec.value(self.body)
-        return self._value
-
-    @property
-    def queue(self) -> str:
-        """The name of the queue that it is from."""
-        return self._counter.queue
-
-    @property
-    def position(self) -> Position:
-        """Where it stands in its queue, among those of its priority."""
-        return Position(position_of(self._place))
-
-    @property
-    def priority(self) -> int | float:
-        """Its priority; 0 in a fifo."""
-        return priority_of(self._part, self._place)
-
-    @property
-    def headers(self) -> Headers:
-        """What was given along with it."""
-        return label_of(self._part, self._place)[1]
-
-    @property
-    def key(self) -> bytes | None:
-        """The key it was given, if any."""
-        return label_of(self._part, self._place)[0]
-
-    @property
-    def failures(self) -> int:
-        """How many deliveries of it failed before."""
-        return self._part.failures
-
-    @property
-    def reason(self) -> str:
-        """Why the last of those deliveries failed."""
-        return self._part.reason
-
-    @property
-    def put_at(self) -> datetime | None:
-        """When it was put, by the clock of the node that took it; None for items of before."""
-        return put_at_of(self._part, self._place)
+    __slots__ = ()
 
     def ack(self, *, wait: bool = False) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now.
@@ -263,27 +171,9 @@ class Item:
         """
         self._counter.extend(self.delivered, lease)
 
-    @property
-    def token(self) -> int:
-        """Its lease's fencing token: a later lease has a higher one."""
-        return self.delivered.token
-
-    @property
-    def leased(self) -> tuple[UpdateSender, LeasedItems, Interval | None]:
-        """Who tells its queue about it, its lease, and what of it this is; for steps."""
-        return self._counter, self.delivered, self._where()
-
     def _told_by(self, counter: UpdateSender) -> "Item":
         """The same item, about which another tells its queue."""
         return Item(counter, self.delivered, self._part, self.body, self._place)
-
-    @property
-    def held(self) -> tuple[LeasedItems, Interval]:
-        """Its lease, and what of it this is; for the queue's own use."""
-        return self.delivered, self._where()
-
-    def _where(self) -> Interval:
-        return Interval(self._place, self._place + 1)
 
     def __enter__(self) -> Self:
         return self
@@ -292,7 +182,7 @@ class Item:
         leave(self, error)
 
 
-class Items:
+class Items(ItemsView[UpdateSender]):
     """Items under one lease, made into objects only when iterated. `with` as for an item.
 
     >>> import snowmelt, tempfile
@@ -305,55 +195,10 @@ class Items:
     2 Batch(2 items, 6 bytes) (Interval(start=0, stop=2),)
     """
 
-    __slots__ = ("_batch", "_counter", "_delivered")
-
-    __reduce__ = stays("send its bodies as bytes, and acknowledge here when the answer is back")
-
-    def __init__(self, counter: UpdateSender, delivered: LeasedItems) -> None:
-        self._counter = counter
-        self._delivered = delivered
-        self._batch: Batch | None = None
-
-    def __len__(self) -> int:
-        return len(self._delivered)
+    __slots__ = ()
 
     def __iter__(self) -> Iterator[Item]:
         return items_under(self._counter, self._delivered)
-
-    def __repr__(self) -> str:
-        return f"Items({len(self)} items, token={self.token})"
-
-    @property
-    def batch(self) -> Batch:
-        """All bodies, in order. Copied once when they lay in several places, else not at all."""
-        if self._batch is None:
-            self._batch = joined(self._delivered.parts)
-        return self._batch
-
-    @property
-    def positions(self) -> tuple[Interval, ...]:
-        """The positions of its items in the queue, in order."""
-        return self._delivered.positions_told
-
-    @property
-    def token(self) -> int:
-        """The lease's fencing token: a later lease has a higher one."""
-        return self._delivered.token
-
-    @property
-    def lost(self) -> str:
-        """Why the lease, or a part of it, is known to be lost; empty while it is not."""
-        return self._delivered.loss
-
-    @property
-    def delivered(self) -> LeasedItems:
-        """The lease itself, for the queue's own use."""
-        return self._delivered
-
-    @property
-    def leased(self) -> tuple[UpdateSender, LeasedItems, Interval | None]:
-        """The same with who tells its queue about it; for steps."""
-        return self._counter, self._delivered, None
 
     def _told_by(self, counter: UpdateSender) -> "Items":
         """The same items, about which another tells their queue."""

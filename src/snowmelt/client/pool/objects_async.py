@@ -6,23 +6,20 @@ handed over as it came.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Self
+from typing import Self
 
 from snowmelt.client.connection.session import TIMEOUT
-from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import AsyncPort
 from snowmelt.client.pool import steps as pool_steps
-from snowmelt.client.pool.bodies import alone, joined, numbers
+from snowmelt.client.pool.bodies import alone, numbers
 from snowmelt.client.pool.loans import ClientLoan
-from snowmelt.client.queue.codecs import PLAIN, ValueCodec
-from snowmelt.core.batch import Batch, Buffer
+from snowmelt.client.pool.views import ObjectsView, ObjectView
+from snowmelt.client.queue.codecs import ValueCodec
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import Got, Nack
 
 
-class Object:
+class Object(ObjectView[AsyncPort]):
     """One object, on loan. Use it in an `async with`: done on leaving, given back on an exception.
 
     >>> import snowmelt.aio, tempfile
@@ -35,40 +32,7 @@ class Object:
     b'frame'
     """
 
-    __slots__ = ("_codec", "_loan", "_port", "_value", "body", "intervals", "open")
-    __reduce__ = stays("send its body, and acknowledge here when the answer is back")
-
-    def __init__(
-        self,
-        port: AsyncPort,
-        loan: ClientLoan,
-        body: Buffer,
-        intervals: tuple[Interval, ...] = (),
-        codec: ValueCodec = PLAIN,
-    ) -> None:
-        self._codec = codec
-        self._port = port
-        self._loan = loan
-        self.intervals = intervals
-        """Which of its loan it is; empty for all."""
-        self.body = body
-        self.open = True
-        """Whether it is neither acknowledged nor given back."""
-
-    def __repr__(self) -> str:
-        return f"Object({len(self.body)} bytes)"
-
-    @property
-    def value(self) -> Any:
-        """What was put, read by the pool's codec; its body where it has none.
-
-        Raises `CodecError` when the body is not what the codec writes; `body` has it even so.
-        """
-        try:
-            return self._value
-        except AttributeError:  # read once, and only when it is wanted
-            self._value: Any = self._codec.value(self.body)
-        return self._value
+    __slots__ = ()
 
     async def ack(self, *, timeout: float = TIMEOUT) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it may be another's by now.
@@ -87,19 +51,6 @@ class Object:
             await self._port.call(Nack(loan.token, self.intervals), TIMEOUT)
         loan.told()
 
-    @property
-    def producer(self) -> NodeId:
-        """The name of the producer that made it."""
-        return self._loan.producer
-
-    def closed(self) -> ClientLoan:
-        """It is not this program's any more, and its machine is to hear of it."""
-        loan = self._loan.begin(int(self.open))
-        self.open = False
-        for one in self.intervals:
-            loan.ended.add(one.start)  # should it be made once more
-        return loan
-
     async def __aenter__(self) -> Self:
         return self
 
@@ -107,7 +58,7 @@ class Object:
         await leave(self, error)
 
 
-class Objects:
+class Objects(ObjectsView[AsyncPort]):
     """Objects of one producer, under one loan, made into Python's only when iterated.
 
     >>> import snowmelt.aio, tempfile
@@ -120,21 +71,7 @@ class Objects:
     2 [b'one', b'two'] Batch(2 items, 6 bytes)
     """
 
-    __slots__ = ("_codec", "_loan", "_port", "_spans", "batch")
-    __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")
-
-    def __init__(
-        self, port: AsyncPort, loan: ClientLoan, got: Got, codec: ValueCodec = PLAIN
-    ) -> None:
-        self._codec = codec
-        self._port = port
-        self._spans = got.spans
-        self._loan = loan
-        self.batch: Batch = joined(got.spans, got.blob)
-        """All bodies, as one column; not copied."""
-
-    def __len__(self) -> int:
-        return len(self.batch)
+    __slots__ = ()
 
     def __iter__(self) -> Iterator[Object]:
         loan = self._loan
@@ -142,14 +79,6 @@ class Objects:
             one = Object(self._port, loan, bytes(body), (number,), self._codec)
             one.open = bool(loan.left) and number.start not in loan.ended
             yield one
-
-    @property
-    def open(self) -> bool:
-        """Whether any of them is neither acknowledged nor given back."""
-        return self._loan.left > 0
-
-    def __repr__(self) -> str:
-        return f"Objects({len(self)} objects, {self.batch.size} bytes)"
 
     async def ack(self, *, timeout: float = TIMEOUT) -> None:
         """All that is open still is done; as `Object.ack`."""

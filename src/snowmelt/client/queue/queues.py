@@ -1,17 +1,25 @@
 # Made of queues_async.py by scripts/faces.py, which `make faces` runs: change it there.
-"""The queues of a cluster, as a program asks for them; blocking."""
+"""What a cluster has, or an open folder, as a program asks for it; blocking."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from os import PathLike
-from typing import Literal, TypeVar, Unpack
+from typing import Literal, Self, TypeVar, Unpack
 
 from snowmelt.client.backup.face import Backup, Progress, back_up, export, restore
 from snowmelt.client.backup.rows import Row
+from snowmelt.client.baton.face import Baton
+from snowmelt.client.baton.renewer import HoldRenewer
+from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.counter.face import Counter
+from snowmelt.client.counter.state import counter_baton
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
 from snowmelt.client.leases.steps import checked_flag
+from snowmelt.client.multicast.face import Multicast
+from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.codecs import codec_of
@@ -27,7 +35,7 @@ from snowmelt.client.queue.options import (
 from snowmelt.client.queue.overviews import QueueOverview, WhoIsHere, overview
 from snowmelt.client.queue.step import STEP_SECONDS, Step
 from snowmelt.client.tracing import found
-from snowmelt.core.errors import BadOption
+from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.deletes import Deleted
 from snowmelt.protocols.queue.parted.names import known_name, whole_of
@@ -36,13 +44,29 @@ from snowmelt.protocols.queue.settings import QueueSettings
 S = TypeVar("S", bound=FifoSteps)
 
 
-class Queues:
-    """What asks for queues by their names, through one port."""
+class Queues(ABC):
+    """What asks for queues by their names, through one port; and for batons and topics."""
 
-    def __init__(self, port: Port) -> None:
+    def __init__(self, port: Port, renewer: HoldRenewer) -> None:
         self._queues = port
+        self._renewer = renewer
         self._known = HandleCache()
         self._tracing = found()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # the first failure is the one to raise
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the loops over its queues, and leaves its pools."""
 
     def fifo(
         self,
@@ -229,6 +253,24 @@ class Queues:
         [b'one', b'two']
         """
         return export(self._queues, name, timeout, progress)
+
+    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
+        """A lock that heals when nodes die, whose holder carries a value of up to 1 MiB.
+
+        In `with cluster.baton("index") as held:` a turn is waited for as long as `timeout`
+        says, and given up in the end. In an open folder it is a lock within this process; the next
+        to open the folder finds the value that was last given up, or saved.
+        """
+        return Baton(self._renewer.port, self._renewer, name, timeout)
+
+    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
+        """Numbers that nobody gets twice; `timeout` is how long a turn is waited for."""
+        return Counter(self.baton(counter_baton(name), timeout))
+
+    def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
+        """A topic: all subscribers get the same messages in the same order."""
+        steps = TopicSteps(self._renewer.home, name)
+        return Multicast(self._renewer.port, steps, codec_of(codec))
 
     def _who_is_here(self) -> WhoIsHere | None:
         """Asks which nodes there are; None where there is one."""

@@ -1,16 +1,24 @@
-"""The queues of a cluster, as a program asks for them, with `await`."""
+"""What a cluster has, or an open folder, as a program asks for it, with `await`."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from os import PathLike
-from typing import Literal, TypeVar, Unpack
+from typing import Literal, Self, TypeVar, Unpack
 
 from snowmelt.client.backup.face_async import Backup, Progress, back_up, export, restore
 from snowmelt.client.backup.rows import Row
+from snowmelt.client.baton.face_async import Baton
+from snowmelt.client.baton.renewer_async import HoldRenewer
+from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.counter.face_async import Counter
+from snowmelt.client.counter.state import counter_baton
 from snowmelt.client.fifo.face_async import Fifo
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
 from snowmelt.client.leases.steps import checked_flag
+from snowmelt.client.multicast.face_async import Multicast
+from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.priority.face_async import PriorityQueue
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.codecs import codec_of
@@ -26,7 +34,7 @@ from snowmelt.client.queue.options import (
 from snowmelt.client.queue.overviews import QueueOverview, WhoIsHere, overview
 from snowmelt.client.queue.step_async import STEP_SECONDS, Step
 from snowmelt.client.tracing import found
-from snowmelt.core.errors import BadOption
+from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.deletes import Deleted
 from snowmelt.protocols.queue.parted.names import known_name, whole_of
@@ -35,13 +43,29 @@ from snowmelt.protocols.queue.settings import QueueSettings
 S = TypeVar("S", bound=FifoSteps)
 
 
-class Queues:
-    """What asks for queues by their names, through one port."""
+class Queues(ABC):
+    """What asks for queues by their names, through one port; and for batons and topics."""
 
-    def __init__(self, port: KeepingPort) -> None:
+    def __init__(self, port: KeepingPort, renewer: HoldRenewer) -> None:
         self._queues = port
+        self._renewer = renewer
         self._known = HandleCache()
         self._tracing = found()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            await self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # the first failure is the one to raise
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends the loops over its queues, and leaves its pools."""
 
     def fifo(
         self,
@@ -228,6 +252,24 @@ class Queues:
         [b'one', b'two']
         """
         return export(self._queues, name, timeout, progress)
+
+    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
+        """A lock that heals when nodes die, whose holder carries a value of up to 1 MiB.
+
+        In `async with cluster.baton("index") as held:` a turn is waited for as long as `timeout`
+        says, and given up in the end. In an open folder it is a lock within this process; the next
+        to open the folder finds the value that was last given up, or saved.
+        """
+        return Baton(self._renewer.port, self._renewer, name, timeout)
+
+    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
+        """Numbers that nobody gets twice; `timeout` is how long a turn is waited for."""
+        return Counter(self.baton(counter_baton(name), timeout))
+
+    def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
+        """A topic: all subscribers get the same messages in the same order."""
+        steps = TopicSteps(self._renewer.home, name)
+        return Multicast(self._renewer.port, steps, codec_of(codec))
 
     def _who_is_here(self) -> WhoIsHere | None:
         """Asks which nodes there are; None where there is one."""

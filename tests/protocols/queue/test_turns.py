@@ -34,7 +34,7 @@ def test_what_depends_on_a_write_is_done_some_at_a_time_in_order() -> None:
     assert isinstance(persist, Persist)
     desk.written(Persisted(persist.ticket))
     assert [one.number for one in desk.inside] == [0, 1, 2, 3]
-    assert desk.alarms.due(desk.now) == [REST]
+    assert desk.alarms.over(desk.now) == [REST]
     desk.write((), Then(10))
     desk.begin_write()
     (persist,) = desk.taken()

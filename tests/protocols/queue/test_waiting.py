@@ -4,13 +4,13 @@ import msgspec
 from counted import Steps
 from node_bench import NodeBench
 
+from snowmelt.core.ends import SPARE
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.queue.calls import Describe, Get, Leased, Put, Settle
-from snowmelt.protocols.queue.deadlines import SPARE
 from snowmelt.protocols.queue.waiting import WaitingGets
 
 

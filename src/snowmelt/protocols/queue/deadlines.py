@@ -1,16 +1,13 @@
 """When leases and delays end. The next leader begins the time of leases anew."""
 
-from heapq import heapify, heappop, heappush
-from typing import Final, Generic, TypeVar
+from typing import Final
 
+from snowmelt.core.ends import Ends
 from snowmelt.core.instant import Duration, Instant, later
-from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue.outbox import Outbox
 
 AS_ALL: Final = Duration(0)
 """In place of how long a lease lasts: as long as the queue's do."""
-SPARE: Final = 64
-"""So many deadlines more may be kept than twice those that count."""
 
 
 def delay(outbox: Outbox, due: int) -> int:
@@ -20,50 +17,6 @@ def delay(outbox: Outbox, due: int) -> int:
         return 0
     outbox.wake(outbox.instant_of(moment))
     return moment
-
-
-K = TypeVar("K", int, tuple[str, int], OperationId)
-
-
-class Ends(Generic[K]):
-    """By names: none looks at all of them."""
-
-    def __init__(self) -> None:
-        self._ends: dict[K, Instant] = {}
-        self._heap: list[tuple[Instant, K]] = []
-
-    def __contains__(self, name: K) -> bool:
-        return name in self._ends
-
-    def put(self, name: K, end: Instant) -> None:
-        """It ends then, whatever was said before."""
-        self._ends[name] = end
-        heappush(self._heap, (end, name))
-        many = len(self._heap) > SPARE
-        if many and len(self._heap) > 2 * len(self._ends) + SPARE:  # one was prolonged many times
-            self._heap = [(end, name) for name, end in self._ends.items()]
-            heapify(self._heap)
-
-    def forget(self, name: K) -> None:
-        """It ended before its time."""
-        self._ends.pop(name, None)
-
-    def over(self, now: Instant) -> list[K]:
-        """Those whose time has come to its end."""
-        ended: list[K] = []
-        while self._heap and self._heap[0][0] <= now:
-            end, name = heappop(self._heap)
-            if self._ends.get(name) == end:
-                del self._ends[name]
-                ended.append(name)
-        return ended
-
-    @property
-    def next(self) -> Instant | None:
-        """When the next one may end."""
-        while self._heap and self._ends.get(self._heap[0][1]) != self._heap[0][0]:
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
 
 
 class Deadlines(Ends[int]):

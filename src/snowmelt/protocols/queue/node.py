@@ -259,7 +259,7 @@ class QueueNode:
                     pass
 
     def _tick(self) -> None:
-        for name in self._outbox.alarms.due(self._outbox.now):
+        for name in self._outbox.alarms.over(self._outbox.now):
             if name == REST:
                 self._outbox.finish()
             elif name == NODE:

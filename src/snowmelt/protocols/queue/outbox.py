@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.ahead import is_far
+from snowmelt.core.ends import Ends
 from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
@@ -37,13 +38,30 @@ from snowmelt.protocols.queue.calls import SECRET_BYTES
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.messages import TERMS_AHEAD
 from snowmelt.protocols.queue.streams import Presence, keeper_of, stream_of
-from snowmelt.protocols.queue.wake_times import WakeTimes
 
 NODE: Final = ""
 """The name that stands for the node's own parts, where queues are woken by theirs."""
 REST: Final = "\0"
 """The name for what is left of a turn that was long enough."""
 AGAIN_AFTER: Final = milliseconds(1000)
+
+
+class WakeTimes(Ends[str]):
+    """Whom to wake: for each queue the earliest moment it asked for. Idle ones cost nothing."""
+
+    def wake(self, name: str, at: Instant) -> None:
+        """This one is to be woken then, or before."""
+        known = self._ends.get(name)
+        if known is None or at < known:
+            self.put(name, at)
+
+    def before(self, at: Instant | None) -> Instant | None:
+        """The next moment that was asked for, if it comes before this one; of nothing, any does."""
+        heap = self._heap
+        if not heap or (at is not None and at <= heap[0][0]):
+            return None
+        found = self.next
+        return found if found is None or at is None or found < at else None
 
 
 class Job(msgspec.Struct):
@@ -207,7 +225,7 @@ class LeaderOutbox(Outbox):
     >>> leader = LeaderOutbox(outbox, "orders")
     >>> outbox.now = Instant(7); leader.now
     7
-    >>> leader.wake(Instant(8)); outbox.alarms.due(outbox.now), outbox.alarms.due(Instant(8))
+    >>> leader.wake(Instant(8)); outbox.alarms.over(outbox.now), outbox.alarms.over(Instant(8))
     ([], ['orders'])
     """
 

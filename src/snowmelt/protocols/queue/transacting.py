@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ends import Ends
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.interval import IntervalSet, merged
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.delivery import DeliveryBuilder
 from snowmelt.protocols.queue.getting import Getting
 from snowmelt.protocols.queue.log import Log

@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ends import Ends
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.queue.calls import Get, Put
-from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.words import SpreadPut
 
 SILENT_MAX: Final = seconds(12)

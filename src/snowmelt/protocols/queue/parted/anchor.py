@@ -12,12 +12,12 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from snowmelt.core.ends import Ends
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.absence import waits
-from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.finding import of_another
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment

@@ -2,10 +2,10 @@
 
 import msgspec
 
+from snowmelt.core.ends import Ends
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.parted.names import part_name, whole_of
 from snowmelt.protocols.queue.parted.words import CancelPartedGet, PartedGetCancelled, Post

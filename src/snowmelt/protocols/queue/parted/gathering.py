@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ends import Ends
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.shares import has_share
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.bodies import Bodies
-from snowmelt.protocols.queue.deadlines import Ends
 from snowmelt.protocols.queue.messages import Assignment, Nowhere
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.outbox import Outbox

@@ -9,6 +9,12 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.queue.options import ProducerSequence
+from snowmelt.protocols.queue.parted.names import known_name
+from snowmelt.protocols.queue.settings import QueueSettings
+
+S = TypeVar("S", bound=FifoSteps)
 T = TypeVar("T")
 
 KNOWN_MOST: Final = 10_000
@@ -46,3 +52,25 @@ class HandleCache:
             if len(self._made) > self._most:
                 self._made.popitem(last=False)
         return found
+
+    def steps(
+        self,
+        kind: type[S],
+        name: str,
+        settings: QueueSettings | None,
+        producer: str | None,
+        sequence: int | None,
+    ) -> S:
+        """Of a queue that a node leads: its handles share them, but where a producer is named."""
+        if producer is not None or sequence is not None:
+            return kind(name, settings, ProducerSequence(producer, sequence))
+        key = known_name(name), settings, kind
+        while True:
+            steps = self.once(key, lambda: kind(name, settings, self._own(name)))
+            if not steps.over:
+                return steps
+            self.forget(name)
+
+    def _own(self, name: str) -> ProducerSequence:
+        """This client as the producer of a queue: one, with whatever settings it is asked for."""
+        return self.once(name, ProducerSequence)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from os import PathLike
-from typing import Literal, Self, TypeVar, Unpack
+from typing import Literal, Self, Unpack
 
 from snowmelt.client.backup.face_async import Backup, Progress, back_up, export, restore
 from snowmelt.client.backup.rows import Row
@@ -26,7 +26,6 @@ from snowmelt.client.queue.deleting import delete
 from snowmelt.client.queue.handle_cache import HandleCache
 from snowmelt.client.queue.options import (
     PriorityOptions,
-    ProducerSequence,
     QueueOptions,
     queue_settings,
     ranked_settings,
@@ -38,9 +37,6 @@ from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.deletes import Deleted
 from snowmelt.protocols.queue.parted.names import known_name, whole_of
-from snowmelt.protocols.queue.settings import QueueSettings
-
-S = TypeVar("S", bound=FifoSteps)
 
 
 class Queues(ABC):
@@ -95,7 +91,7 @@ class Queues(ABC):
         `codec` is how values become bodies: "text", "json", "msgpack" or "arrow"; `put` takes the
         value then, and `item.value` gives it back. Nodes see bytes.
         """
-        steps = self._led(FifoSteps, name, queue_settings(**options), producer, sequence)
+        steps = self._known.steps(FifoSteps, name, queue_settings(**options), producer, sequence)
         return Fifo(self._queues, steps, codec_of(codec), self._tracing)
 
     def priority(
@@ -113,7 +109,7 @@ class Queues(ABC):
         there are (up to 256): then they are 0 to one below it. The least is the most urgent, or the
         largest with `largest_first`. All else is as `fifo` has it.
         """
-        steps = self._led(RankedSteps, name, ranked_settings(**options), producer, sequence)
+        steps = self._known.steps(RankedSteps, name, ranked_settings(**options), producer, sequence)
         return PriorityQueue(self._queues, steps, codec_of(codec), self._tracing)
 
     async def queue(
@@ -274,25 +270,3 @@ class Queues(ABC):
     def _who_is_here(self) -> WhoIsHere | None:
         """Asks which nodes there are; None where there is one."""
         return None
-
-    def _led(
-        self,
-        kind: type[S],
-        name: str,
-        settings: QueueSettings | None,
-        producer: str | None,
-        sequence: int | None,
-    ) -> S:
-        """Of a queue that a node leads: its handles share them, but where a producer is named."""
-        if producer is not None or sequence is not None:
-            return kind(name, settings, ProducerSequence(producer, sequence))
-        key = known_name(name), settings, kind
-        steps = self._known.once(key, lambda: kind(name, settings, self._own(name)))
-        if not steps.over:
-            return steps
-        self._known.forget(name)
-        return self._led(kind, name, settings, producer, sequence)
-
-    def _own(self, name: str) -> ProducerSequence:
-        """This client as the producer of a queue: one, with whatever settings it is asked for."""
-        return self._known.once(known_name(name), ProducerSequence)

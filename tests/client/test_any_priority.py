@@ -10,7 +10,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.leases.delivered import part_items, priority_of
+from snowmelt.client.leases.delivered import priority_of
 from snowmelt.client.priority.sorting import ranked_parcels
 from snowmelt.client.queue.bodies import CALL_BYTES
 from snowmelt.client.queue.group_steps import BEGINNING
@@ -237,7 +237,7 @@ def read(jobs, group, start, end):
 
 
 def stop_of(part):
-    return part.start + part_items(part)
+    return part.start + part.count
 
 
 @pytest.mark.parametrize("largest_first", [False, True])

@@ -47,7 +47,7 @@ def drawn(dice: Random) -> tuple[list[ItemSelection], list[ItemSelection]]:
             single.append(
                 ItemSelection(
                     start, bytes(one.offsets), bytes(one.blob), b"", 2, "why", put, packed(keys),
-                    kind,
+                    kind=kind,
                 )
             )  # fmt: skip
         if row:
@@ -57,8 +57,8 @@ def drawn(dice: Random) -> tuple[list[ItemSelection], list[ItemSelection]]:
             gathered.append(
                 ItemSelection(
                     row[0][0], bytes(whole.offsets), bytes(whole.blob), b"", 2, "why", put,
-                    packed([key for _, keys, _ in row for key in keys]), kind,
-                    spans([start for start, _, _ in row], stops),
+                    packed([key for _, keys, _ in row for key in keys]),
+                    spans([start for start, _, _ in row], stops), kind,
                 )
             )  # fmt: skip
     return single, gathered

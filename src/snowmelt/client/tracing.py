@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, Protocol, Self, TypeAlias
 
-from snowmelt.client.leases.delivered import ItemBatch, part_items
 from snowmelt.core.headers import Headers
+from snowmelt.protocols.queue.calls import ItemRun
 from snowmelt.protocols.queue.labels import unpack
 
 API: Final = "opentelemetry.trace"
@@ -136,7 +136,7 @@ class Traced:
         self._span = span
         self.headers = headers
 
-    def link(self, parts: Iterable[ItemBatch]) -> None:
+    def link(self, parts: Iterable[ItemRun]) -> None:
         """Notes which puts brought what came."""
         span, tracing = self._span, self._tracing
         if not span.is_recording():
@@ -144,7 +144,7 @@ class Traced:
         count = 0
         puts: dict[str | bytes, Headers] = {}
         for part in parts:
-            count += part_items(part)
+            count += part.count
             labels = unpack(part.headers)
             for headers in (labels.common, *(labels.headers or ())):
                 if headers and CARRIED in headers and len(puts) < LINKS_MAX:

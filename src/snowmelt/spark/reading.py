@@ -19,11 +19,11 @@ from typing import Final, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from snowmelt.client.cluster_async import Cluster
-from snowmelt.client.leases.delivered import ItemBatch, runs
+from snowmelt.client.leases.delivered import runs
 from snowmelt.client.queue.group_steps import GroupBodies
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.queue.calls import Span
+from snowmelt.protocols.queue.calls import ItemRun, Span
 from snowmelt.protocols.queue.parted.names import whole_of
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SourceOptions
@@ -96,7 +96,7 @@ def _together(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
         yield run
 
 
-Read: TypeAlias = list[tuple[_Piece, list[ItemBatch]]]
+Read: TypeAlias = list[tuple[_Piece, list[ItemRun]]]
 
 
 def _ahead(groups: Iterable[list[_Piece]], options: SourceOptions) -> Iterator[Read]:
@@ -122,7 +122,7 @@ def _read(pieces: list[_Piece], options: SourceOptions) -> Read:
     ]
 
 
-def _whole(piece: _Piece, reading: GroupBodies, options: SourceOptions) -> list[ItemBatch]:
+def _whole(piece: _Piece, reading: GroupBodies, options: SourceOptions) -> list[ItemRun]:
     if not reading.unread:
         return list(reading.parts)
     return _Seeker(piece.portion, options).whole(reading)
@@ -148,7 +148,7 @@ class _Seeker:
         self._portion = portion
         self._options = options
 
-    def whole(self, reading: GroupBodies) -> list[ItemBatch]:
+    def whole(self, reading: GroupBodies) -> list[ItemRun]:
         """The items that were to be read, in order."""
         parts, missing = list(reading.parts), runs(reading.unread)
         end = time.monotonic() + self._options.connection.timeout
@@ -170,7 +170,7 @@ class _Seeker:
             self._report(runs(gone))
         return sorted(parts, key=self._turn)
 
-    def _turn(self, part: ItemBatch) -> tuple[int, int]:
+    def _turn(self, part: ItemRun) -> tuple[int, int]:
         """By keys an item may come before one that stands before it."""
         spans = enumerate(self._portion.spans)
         at = next((at for at, one in spans if one.start <= part.start < one.stop), 0)

@@ -11,11 +11,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from snowmelt.client.leases.delivered import ItemBatch, as_they_lie, position_of, priority_of
+from snowmelt.client.leases.delivered import as_they_lie, position_of, priority_of
 from snowmelt.core.batch import OFFSET_BYTES, Buffer
 from snowmelt.core.errors import BadOption
 from snowmelt.core.headers import Headers
 from snowmelt.core.times import chained
+from snowmelt.protocols.queue.calls import ItemRun
 from snowmelt.protocols.queue.labels import Labels, are_labels, unpack
 
 ROWS_MAX: Final = 32_768
@@ -41,7 +42,7 @@ class Rows:
         self._queue = queue
         self._schema = schema
 
-    def of(self, parts: Iterable[ItemBatch]) -> Iterator[pa.RecordBatch]:
+    def of(self, parts: Iterable[ItemRun]) -> Iterator[pa.RecordBatch]:
         """The rows of parts, in their order, in batches of bounded size."""
         for run in _runs(parts):
             whole = pa.RecordBatch.from_arrays(
@@ -52,7 +53,7 @@ class Rows:
             for first in range(0, len(whole), rows):
                 yield whole.slice(first, rows)
 
-    def _column(self, field: pa.Field, parts: Sequence[ItemBatch]) -> pa.Array:
+    def _column(self, field: pa.Field, parts: Sequence[ItemRun]) -> pa.Array:
         counts = [part.count for part in parts]
         match field.name:
             case "value":
@@ -75,7 +76,7 @@ class Rows:
             case _:
                 return _headers(parts, field.type)
 
-    def _priorities(self, field: pa.Field, parts: Sequence[ItemBatch]) -> pa.Array:
+    def _priorities(self, field: pa.Field, parts: Sequence[ItemRun]) -> pa.Array:
         places = [(part, at) for part in parts for at in range(part.start, part.start + part.count)]
         column = pa.array([priority_of(part, at) for part, at in places])
         try:
@@ -96,9 +97,9 @@ def joined_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
-def _runs(parts: Iterable[ItemBatch]) -> Iterator[list[ItemBatch]]:
+def _runs(parts: Iterable[ItemRun]) -> Iterator[list[ItemRun]]:
     """Each large part alone, and neighbours that are small together."""
-    run: list[ItemBatch] = []
+    run: list[ItemRun] = []
     rows = size = 0
     for part in parts:
         if run and (part.count >= SMALL or rows >= ROWS_MAX or size >= BYTES_MAX):
@@ -113,7 +114,7 @@ def _runs(parts: Iterable[ItemBatch]) -> Iterator[list[ItemBatch]]:
         yield run
 
 
-def _bodies(parts: Sequence[ItemBatch]) -> pa.Array:
+def _bodies(parts: Sequence[ItemRun]) -> pa.Array:
     if len(parts) > 1:
         batch = as_they_lie(parts)
         return _column_of(batch.offsets, batch.blob)
@@ -127,7 +128,7 @@ def _column_of(offsets: Buffer, blob: Buffer) -> pa.Array:
     )
 
 
-def _sound(part: ItemBatch) -> bytes:
+def _sound(part: ItemRun) -> bytes:
     """The offsets of a part, looked at as a `Batch` does it, which for so many takes longer."""
     edges = np.frombuffer(part.offsets, np.int32)
     if edges[0] < 0 or edges[-1] > len(part.blob) or (edges[1:] < edges[:-1]).any():
@@ -135,7 +136,7 @@ def _sound(part: ItemBatch) -> bytes:
     return part.offsets
 
 
-def _times(parts: Sequence[ItemBatch]) -> pa.Array:
+def _times(parts: Sequence[ItemRun]) -> pa.Array:
     """When each was put, in microseconds since 1970; null where that is not known."""
     known = chained([(part.count, part.times) for part in parts])
     runs = np.frombuffer(known, np.int64).reshape(-1, 2)
@@ -148,14 +149,14 @@ def _times(parts: Sequence[ItemBatch]) -> pa.Array:
     return pa.array(np.repeat(micros, counts), mask=np.repeat(micros == 0, counts))
 
 
-def _keys(parts: Sequence[ItemBatch]) -> pa.Array:
+def _keys(parts: Sequence[ItemRun]) -> pa.Array:
     if not any(are_labels(part.headers) for part in parts):
         return pa.nulls(sum(part.count for part in parts), pa.binary())
     keys = (unpack(part.headers).keys or (None,) * part.count for part in parts)
     return pa.array(chain.from_iterable(keys), pa.binary())
 
 
-def _headers(parts: Sequence[ItemBatch], kind: pa.DataType) -> pa.Array:
+def _headers(parts: Sequence[ItemRun], kind: pa.DataType) -> pa.Array:
     if not any(part.headers for part in parts):
         return pa.nulls(sum(part.count for part in parts), kind)
     rows: list[_Pairs | None] = []
@@ -183,7 +184,7 @@ def _pairs(headers: Headers, kind: pa.DataType, position: int) -> _Pairs | None:
         raise BadOption("includeHeaders", "true", allowed) from None
 
 
-def _as_type(column: pa.Array, field: pa.Field, parts: Sequence[ItemBatch]) -> pa.Array:
+def _as_type(column: pa.Array, field: pa.Field, parts: Sequence[ItemRun]) -> pa.Array:
     """Bytes as they are, or as text, when they are text."""
     if field.type == pa.binary():
         return column

@@ -15,7 +15,6 @@ import msgspec
 from snowmelt.client.backup.file import Head, Piece
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
-from snowmelt.client.leases.delivered import part_items
 from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.client.leases.steps import BYTES_HIGHEST
 from snowmelt.client.priority.steps import RankedSteps
@@ -105,7 +104,7 @@ class Reading:
                 f"bodies of queue {queue!r} lie on data nodes that are away; back it up when they "
                 "are here"
             )
-        if [part_items(part) for part in fetching.parts] != [lot.stop - lot.start]:
+        if [part.count for part in fetching.parts] != [lot.stop - lot.start]:
             return None
         (part,) = fetching.parts
         return msgspec.structs.replace(lot, body=stored(_segment(part)))

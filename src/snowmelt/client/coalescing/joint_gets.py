@@ -20,17 +20,11 @@ import msgspec
 from snowmelt.client.coalescing.joint import AGAIN, CallerRequest, Value
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import (
-    ItemBatch,
-    LeasedItems,
-    in_order,
-    part_items,
-    portion,
-    runs,
-)
+from snowmelt.client.leases.delivered import LeasedItems, in_order, portion, runs
 from snowmelt.client.leases.steps import BYTES_MAX, Late, LeaseSteps, LeaseUpdate
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable
 from snowmelt.core.interval import Interval
+from snowmelt.protocols.queue.calls import ItemRun
 
 WORTH: Final = 1_000
 """Items, and intervals of earlier leases."""
@@ -152,7 +146,7 @@ def words_of(told: Told) -> tuple[LeaseUpdate, ...]:
     return tuple([LeaseUpdate(token, done=runs(done[token])) for token in done])
 
 
-def dealt(parts: Sequence[ItemBatch], wants: Sequence[int]) -> list[tuple[ItemBatch, ...]]:
+def dealt(parts: Sequence[ItemRun], wants: Sequence[int]) -> list[tuple[ItemRun, ...]]:
     """So many items for each, from the first on; and last, what is left.
 
     >>> from snowmelt.protocols.queue.calls import ItemRun
@@ -160,13 +154,13 @@ def dealt(parts: Sequence[ItemBatch], wants: Sequence[int]) -> list[tuple[ItemBa
     >>> [[(part.start, part.blob) for part in hand] for hand in dealt([three], [1, 0, 1])]
     [[(7, b'a')], [], [(8, b'b')], [(9, b'c')]]
     """
-    hands: list[tuple[ItemBatch, ...]] = []
+    hands: list[tuple[ItemRun, ...]] = []
     at = first = 0
-    for want in (*wants, sum(map(part_items, parts))):
-        hand: list[ItemBatch] = []
+    for want in (*wants, sum([part.count for part in parts])):
+        hand: list[ItemRun] = []
         left = want
         while left and at < len(parts):
-            count = part_items(parts[at])
+            count = parts[at].count
             stop = min(first + left, count)
             hand.append(portion(parts[at], first, stop))
             left -= stop - first

@@ -18,11 +18,9 @@ from snowmelt.client.leases.delivered import (
     ItemSelection,
     LateRefusal,
     LeasedItems,
-    part_items,
     runs,
     told_interval,
 )
-from snowmelt.client.leases.delivered import ItemBatch as Bodies
 from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import (
     AS_SET,
@@ -421,7 +419,7 @@ class FifoSteps(GrantedSteps):
             seen += yield from self.shown(peeked)
             if self.ranks is not None and self.ranks.keyed:
                 break  # what comes after them has no position to ask for
-            ends = [part.start + part_items(part) for part in peeked.parts]
+            ends = [part.start + part.count for part in peeked.parts]
             start = max(ends + [span.stop for span in peeked.spans])
         return seen
 
@@ -475,13 +473,13 @@ class FifoSteps(GrantedSteps):
         )
 
 
-def with_ranks(parts: Iterable[Bodies], ranks: Ranks) -> tuple[ItemSelection, ...]:
+def with_ranks(parts: Iterable[ItemRun], ranks: Ranks) -> tuple[ItemSelection, ...]:
     """The same, which know what their priorities mean."""
     return tuple(
         [
             ItemSelection(
                 one.start, one.offsets, one.blob, one.headers, one.failures, one.reason,
-                one.times, one.keys, ranks, one.spans,
+                one.times, one.keys, one.spans, ranks,
             )
             for one in parts
         ]

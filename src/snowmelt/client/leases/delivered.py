@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count, pairwise, repeat
 from operator import attrgetter
-from typing import Final, Protocol, TypeGuard
+from typing import Final, TypeGuard
 from weakref import ref
 
 import msgspec
@@ -32,7 +32,7 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import KEY_BYTES, key_at, unpacked
 from snowmelt.core.keys import part as keys_of
 from snowmelt.protocols.queue.asking import INDEX_MAX
-from snowmelt.protocols.queue.calls import SECRET_BYTES
+from snowmelt.protocols.queue.calls import SECRET_BYTES, ItemRun
 from snowmelt.protocols.queue.labels import sliced, unpack
 from snowmelt.protocols.queue.settings import LEASE_LONGEST
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
@@ -45,73 +45,14 @@ _START: Final = attrgetter("start")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class ItemBatch(Protocol):
-    """Items at adjacent places, or in stretches, with what they have in common."""
-
-    @property
-    def start(self) -> int:
-        """The place of the first."""
-
-    @property
-    def offsets(self) -> bytes:
-        """Where bodies begin and end, as in `core.batch`."""
-
-    @property
-    def blob(self) -> bytes: ...
-
-    @property
-    def headers(self) -> bytes:
-        """What was given along with them, packed."""
-
-    @property
-    def failures(self) -> int:
-        """How many deliveries of them failed before."""
-
-    @property
-    def reason(self) -> str:
-        """Why the last of those deliveries failed."""
-
-    @property
-    def times(self) -> bytes:
-        """When they were put, as runs (`core.times`)."""
-
-    @property
-    def keys(self) -> bytes:
-        """The priority of each, where it is not in their places."""
-
-    @property
-    def spans(self) -> bytes:
-        """In which stretches they lie, where there are several (`core/spans.py`)."""
-
-    @property
-    def count(self) -> int:
-        """How many items it has."""
-
-
-class ItemSelection(msgspec.Struct, frozen=True):
-    """Items with what they have in common: of a priority queue, or some of another part.
+class ItemSelection(ItemRun, frozen=True):
+    """Items with what they have in common: of a priority queue, or some of another run.
 
     They lie at adjacent places, but for what a get of any priorities brings from many puts.
     """
 
-    start: int
-    offsets: bytes
-    blob: bytes
-    headers: bytes
-    failures: int
-    reason: str
-    times: bytes = b""
-    keys: bytes = b""
-    """The priority of each, where it is not in their places (`core.keys`)."""
     kind: Ranks | None = None
     """What its priorities mean; None where they are what they are."""
-    spans: bytes = b""
-    """In which stretches they lie, where there are several (`core/spans.py`)."""
-
-    @property
-    def count(self) -> int:
-        """How many items it has. O(1)."""
-        return len(self.offsets) // OFFSET_BYTES - 1
 
 
 class LateRefusal(msgspec.Struct, frozen=True):
@@ -122,17 +63,7 @@ class LateRefusal(msgspec.Struct, frozen=True):
     """Only these are not held any more; None when it is all of the lease."""
 
 
-def part_items(part: ItemBatch) -> int:
-    """How many items a part holds. O(1).
-
-    >>> from snowmelt.protocols.queue.calls import ItemRun
-    >>> part_items(ItemRun(7, bytes(8), b""))
-    1
-    """
-    return len(part.offsets) // OFFSET_BYTES - 1
-
-
-def part_bodies(part: ItemBatch) -> list[bytes]:
+def part_bodies(part: ItemRun) -> list[bytes]:
     """The bodies of a part, each as bytes of its own. O(bytes)."""
     if len(part.offsets) == 2 * OFFSET_BYTES:
         first, last = _ONE.unpack(part.offsets)
@@ -142,17 +73,16 @@ def part_bodies(part: ItemBatch) -> list[bytes]:
     return [blob[start:stop] for start, stop in pairwise(edges)]
 
 
-def portion(part: ItemBatch, first: int, stop: int) -> ItemBatch:
+def portion(part: ItemRun, first: int, stop: int) -> ItemRun:
     """Some of the items of a part, with their own bytes alone. O(bytes)."""
-    if not first and stop == part_items(part):
+    if not first and stop == part.count:
         return part
-    keys, lies, own = b"", part.start + first, b""
-    kind: Ranks | None = None
-    if type(part) is ItemSelection:
-        keys, kind = keys_of(part.keys, first, stop), part.kind
-        if part.spans:
-            own = spans.part(part.spans, first, stop)
-            lies, own = spans.edges_of(own)[0], own if len(own) > spans.SPAN_BYTES else b""
+    lies, own = part.start + first, b""
+    kind = part.kind if type(part) is ItemSelection else None
+    keys = keys_of(part.keys, first, stop) if part.keys else b""
+    if part.spans:
+        own = spans.part(part.spans, first, stop)
+        lies, own = spans.edges_of(own)[0], own if len(own) > spans.SPAN_BYTES else b""
     headers = sliced(part.headers, first, stop) if part.headers else b""
     put_at = times.sliced(part.times, first, stop)
     if stop == first + 1:
@@ -160,7 +90,7 @@ def portion(part: ItemBatch, first: int, stop: int) -> ItemBatch:
         edges = _ONE.pack(0, end - start)
         body = part.blob[start:end]
         failures, reason = part.failures, part.reason
-        return ItemSelection(lies, edges, body, headers, failures, reason, put_at, keys, kind)
+        return ItemSelection(lies, edges, body, headers, failures, reason, put_at, keys, kind=kind)
     some = Batch.known(part.offsets, part.blob).slice(first, stop).trimmed()
     return ItemSelection(
         lies,
@@ -171,37 +101,37 @@ def portion(part: ItemBatch, first: int, stop: int) -> ItemBatch:
         part.reason,
         put_at,
         keys,
-        kind,
         own,
+        kind,
     )
 
 
-def _index(part: ItemBatch, place: int) -> int:
+def _index(part: ItemRun, place: int) -> int:
     """Which of a part's items lies at a place."""
     if part.spans:
         return spans.index_of(part.spans, place)
     return place - part.start
 
 
-def places_of(part: ItemBatch) -> Sequence[int]:
+def places_of(part: ItemRun) -> Sequence[int]:
     """Where the items of a part lie, in order."""
     if part.spans:
         return spans.places(part.spans)
-    return range(part.start, part.start + part_items(part))
+    return range(part.start, part.start + part.count)
 
 
-def _stretches(part: ItemBatch) -> tuple[Interval, ...]:
+def _stretches(part: ItemRun) -> tuple[Interval, ...]:
     if part.spans:
         return spans.stretches(part.spans)
-    return (Interval(part.start, part.start + part_items(part)),)
+    return (Interval(part.start, part.start + part.count),)
 
 
-def label_of(part: ItemBatch, position: int) -> tuple[bytes | None, Headers]:
+def label_of(part: ItemRun, position: int) -> tuple[bytes | None, Headers]:
     """The key and the headers of the item at a position of a part."""
     return unpack(part.headers).of(_index(part, position))
 
 
-def priority_of(part: ItemBatch, place: int) -> int | float:
+def priority_of(part: ItemRun, place: int) -> int | float:
     """Of the item at a place of a part: it is in the place, or goes with the part."""
     if type(part) is not ItemSelection or part.kind is None:
         return place >> PLACE_BITS
@@ -215,20 +145,20 @@ def position_of(place: int) -> int:
     return place & (1 << PLACE_BITS) - 1
 
 
-def in_order(parts: tuple[ItemBatch, ...]) -> tuple[ItemBatch, ...]:
+def in_order(parts: tuple[ItemRun, ...]) -> tuple[ItemRun, ...]:
     """The same items, the most urgent first: what lies together comes with its keys, in no order.
 
     >>> from snowmelt.core.keys import packed
     >>> edges = b"".join(at.to_bytes(4, "little") for at in range(3))
     >>> rest = b"ab", b"", 0, "", b""
-    >>> parts = [ItemSelection(at, edges, *rest, packed([at, 6]), Ranks("q")) for at in (5, 9)]
+    >>> parts = [ItemSelection(at, edges, *rest, packed([at, 6]), kind=Ranks("q")) for at in (5, 9)]
     >>> [(one.start, one.blob, priority_of(one, one.start)) for one in in_order(tuple(parts))]
     [(5, b'ab', 5), (10, b'b', 6), (9, b'a', 9)]
     """
     if not _keyed(parts):
         return parts
     owners, places, order = _ordered(parts)
-    found: list[ItemBatch] = []
+    found: list[ItemRun] = []
     first = 0
     for stop in range(1, len(order) + 1):
         part, place = owners[order[stop - 1]], places[order[stop - 1]]
@@ -240,7 +170,7 @@ def in_order(parts: tuple[ItemBatch, ...]) -> tuple[ItemBatch, ...]:
     return tuple(found)
 
 
-def items_of(parts: tuple[ItemBatch, ...]) -> Iterator[tuple[ItemBatch, bytes, int]]:
+def items_of(parts: tuple[ItemRun, ...]) -> Iterator[tuple[ItemRun, bytes, int]]:
     """Each item of several parts in order: the part, the body and the place.
 
     Threads may share it, as no generator is.
@@ -258,7 +188,7 @@ def items_of(parts: tuple[ItemBatch, ...]) -> Iterator[tuple[ItemBatch, bytes, i
     )
 
 
-def _keyed(parts: tuple[ItemBatch, ...]) -> TypeGuard[tuple[ItemSelection, ...]]:
+def _keyed(parts: tuple[ItemRun, ...]) -> TypeGuard[tuple[ItemSelection, ...]]:
     first = parts[0] if parts else None
     if type(first) is not ItemSelection or not first.keys:
         return False
@@ -272,7 +202,7 @@ def _by_place(parts: Iterable[ItemSelection]) -> list[ItemSelection]:
 def _ordered(parts: tuple[ItemSelection, ...]) -> tuple[list[ItemSelection], list[int], list[int]]:
     """Of each item by place its part and its place; and which is first, which next."""
     several = _by_place(parts)
-    owners = list(chain.from_iterable([repeat(part, part_items(part)) for part in several]))
+    owners = list(chain.from_iterable([repeat(part, part.count) for part in several]))
     places = list(chain.from_iterable(map(places_of, several)))
     keys = list(chain.from_iterable([unpacked(part.keys) for part in several]))
     order: Iterable[int] = range(len(keys))
@@ -281,7 +211,7 @@ def _ordered(parts: tuple[ItemSelection, ...]) -> tuple[list[ItemSelection], lis
     return owners, places, sorted(order, key=keys.__getitem__)
 
 
-def put_at_of(part: ItemBatch, place: int) -> datetime | None:
+def put_at_of(part: ItemRun, place: int) -> datetime | None:
     """When the item at a place of a part was put; None where that is not known.
 
     >>> from snowmelt.protocols.queue.calls import ItemRun
@@ -293,7 +223,7 @@ def put_at_of(part: ItemBatch, place: int) -> datetime | None:
     return _EPOCH + timedelta(microseconds=time // 1000) if time else None
 
 
-def joined(parts: tuple[ItemBatch, ...]) -> Batch:
+def joined(parts: tuple[ItemRun, ...]) -> Batch:
     """The bodies of all parts as one batch; nothing is copied when there is one part. O(bytes).
 
     >>> from snowmelt.protocols.queue.calls import ItemRun
@@ -307,7 +237,7 @@ def joined(parts: tuple[ItemBatch, ...]) -> Batch:
     return as_they_lie(parts)
 
 
-def as_they_lie(parts: Sequence[ItemBatch]) -> Batch:
+def as_they_lie(parts: Sequence[ItemRun]) -> Batch:
     """The same, in the order of the parts."""
     if len(parts) == 1:
         return Batch(parts[0].offsets, parts[0].blob)
@@ -367,7 +297,7 @@ def shortened(reason: str) -> str:
     return reason.encode(errors="backslashreplace")[:REASON_BYTES].decode(errors="ignore")
 
 
-def positions_of(parts: tuple[ItemBatch, ...]) -> tuple[Interval, ...]:
+def positions_of(parts: tuple[ItemRun, ...]) -> tuple[Interval, ...]:
     """Where parts lie, one after another; neighbours become one."""
     if len(parts) == 1:
         return _stretches(parts[0])
@@ -422,7 +352,7 @@ class LeasedItems:
     )
 
     def __init__(
-        self, token: int, parts: tuple[ItemBatch, ...], lease: Duration, ends: Instant
+        self, token: int, parts: tuple[ItemRun, ...], lease: Duration, ends: Instant
     ) -> None:
         self._origin = Origin()
         self._returned: tuple[Interval, ...] = ()
@@ -441,7 +371,7 @@ class LeasedItems:
         """What is neither acknowledged nor given back."""
 
     def __len__(self) -> int:
-        return sum(map(part_items, self.parts))
+        return sum([part.count for part in self.parts])
 
     @property
     def positions(self) -> tuple[Interval, ...]:
@@ -522,7 +452,7 @@ class LeasedItems:
         if self._share is not None:
             self._share.ends = self.ends
 
-    def divided(self, hands: Sequence[tuple[ItemBatch, ...]]) -> "list[LeasedItems | None]":
+    def divided(self, hands: Sequence[tuple[ItemRun, ...]]) -> "list[LeasedItems | None]":
         """In parts, each one caller's; None for who has nothing."""
         found = [
             LeasedItems(self.token, hand, self.lease, self.ends) if hand else None for hand in hands

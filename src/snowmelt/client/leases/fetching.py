@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 
 from snowmelt.client.connection.steps import Query, Sleep, Steps
-from snowmelt.client.leases.delivered import part_items
 from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import part as keys_of
@@ -98,10 +97,10 @@ class Fetching:
             if span.failures or span.reason:
                 part = msgspec.structs.replace(part, failures=span.failures, reason=span.reason)  # noqa: PLW2901
             if span.keys:
-                edges = part.start - span.start, part.start - span.start + part_items(part)
+                edges = part.start - span.start, part.start - span.start + part.count
                 part = msgspec.structs.replace(part, keys=keys_of(span.keys, *edges))  # noqa: PLW2901
             self.parts.append(part)
-            at = part.start + part_items(part)
+            at = part.start + part.count
         return span.part(at, span.stop)
 
     def _in_turn(self, keepers: tuple[NodeAddress, ...]) -> tuple[NodeAddress, ...]:

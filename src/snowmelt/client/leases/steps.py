@@ -15,7 +15,6 @@ import msgspec
 from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import (
-    ItemBatch,
     LateRefusal,
     LeasedItems,
     label_of,
@@ -40,6 +39,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.queue.calls import ItemRun
 from snowmelt.protocols.queue.settings import DELAY_LONGEST, LEASE_LONGEST
 from snowmelt.runtime.clock import steady_now
 
@@ -469,7 +469,7 @@ def delay_of(delay: float) -> Duration:
     return seconds_of("delay", delay, 0, _DELAY_SECONDS)
 
 
-def shown(parts: Sequence[ItemBatch]) -> list[Seen]:
+def shown(parts: Sequence[ItemRun]) -> list[Seen]:
     """All items of some parts, for `peek`."""
     return [
         Seen(

@@ -13,14 +13,15 @@ were only leased ahead. So what was leased ahead only comes under suspicion (`co
 
 from typing import Final
 
-from snowmelt.client.leases.delivered import ItemBatch, LeasedItems, in_order, portion
+from snowmelt.client.leases.delivered import LeasedItems, in_order, portion
 from snowmelt.core.failures import in_vain, is_suspect
+from snowmelt.protocols.queue.calls import ItemRun
 
 ALONE: Final = 2
 """After so many deaths of its processes an item is worked on alone."""
 
 
-def kept_together(delivered: LeasedItems) -> tuple[ItemBatch, ...]:
+def kept_together(delivered: LeasedItems) -> tuple[ItemRun, ...]:
     """What of a lease may be worked on: the first if it is a suspect, or all before one."""
     if not any(is_suspect(part.reason) for part in delivered.parts):
         return delivered.parts

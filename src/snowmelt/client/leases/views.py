@@ -5,7 +5,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.leases.delivered import (
-    ItemBatch,
     LeasedItems,
     joined,
     label_of,
@@ -17,6 +16,7 @@ from snowmelt.client.queue.codecs import ValueCodec
 from snowmelt.core.batch import Batch
 from snowmelt.core.headers import Headers
 from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.queue.calls import ItemRun
 
 
 class ItemOrigin(Protocol):
@@ -44,7 +44,7 @@ class ItemView(Generic[W]):
         self,
         counter: W,
         delivered: LeasedItems,
-        part: ItemBatch,
+        part: ItemRun,
         body: bytes,
         place: int,
     ) -> None:

@@ -10,14 +10,13 @@
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
 from snowmelt.client.connection.steps import Sleep, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import ItemBatch as Bodies
-from snowmelt.client.leases.delivered import ItemSelection, part_items, portion
+from snowmelt.client.leases.delivered import portion
 from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import BYTES_HIGHEST
 from snowmelt.client.parted.parts import ROUND, PartitionedQueue, PartitionSteps
@@ -30,7 +29,6 @@ from snowmelt.core.errors import (
     Unreachable,
 )
 from snowmelt.core.keys import key_at
-from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.calls import (
     Alter,
     Assign,
@@ -39,6 +37,7 @@ from snowmelt.protocols.queue.calls import (
     Describe,
     Groups,
     GroupStatus,
+    ItemRun,
     ListGroups,
     Locate,
     Pause,
@@ -197,7 +196,7 @@ def _both(before: GroupStatus | None, one: GroupStatus) -> GroupStatus:
 
 def _peeked(parts: PartitionedQueue, ask: Peek, wait: Wait) -> Steps[Peeked]:
     """The first of all; only what no partition that has more can have something before."""
-    rows: list[Bodies] = []
+    rows: list[ItemRun] = []
     bound: int | None = None
     asks = [
         part.ask_about(msgspec.structs.replace(ask, queue=part.name), wait.left, ask.bytes_max)
@@ -206,55 +205,44 @@ def _peeked(parts: PartitionedQueue, ask: Peek, wait: Wait) -> Steps[Peeked]:
     for part, peeked in zip(parts.all, all_of((yield from at_once(asks))), strict=True):
         some = yield from _bodies(part, peeked)
         rows += some
-        if some and not some[0].keys and sum(map(part_items, some)) < ask.items_max:
+        if some and not some[0].keys and sum([part.count for part in some]) < ask.items_max:
             # It has more, perhaps, that did not fit: what comes behind is not certain.
-            stop = max(one.start + part_items(one) for one in some)
+            stop = max(one.start + one.count for one in some)
             bound = stop if bound is None else min(bound, stop)
     return _told(_first(rows, ask.items_max, bound))
 
 
-def _bodies(part: PartitionSteps, peeked: Peeked) -> Steps[list[Bodies]]:
+def _bodies(part: PartitionSteps, peeked: Peeked) -> Steps[list[ItemRun]]:
     """What came along, and what has to be fetched."""
     fetching = Fetching(part.name, BYTES_HIGHEST)
     yield from fetching.fetch(peeked.spans)
     return [*peeked.parts, *fetching.parts]
 
 
-def _first(rows: Sequence[Bodies], count: int, bound: int | None) -> list[Bodies]:
+def _first(rows: Sequence[ItemRun], count: int, bound: int | None) -> list[ItemRun]:
     """So many items of these, the first first."""
-    found: list[Bodies] = []
+    found: list[ItemRun] = []
     for row in sorted(_singly(rows), key=_place):
         if count <= 0:
             break
-        some = portion(row, 0, min(count, part_items(row)))
+        some = portion(row, 0, min(count, row.count))
         if bound is not None and found and some.start >= bound:
             break
         found.append(some)
-        count -= part_items(some)
+        count -= some.count
     return found
 
 
-def _singly(rows: Sequence[Bodies]) -> list[Bodies]:
+def _singly(rows: Sequence[ItemRun]) -> list[ItemRun]:
     """Each item by itself where it has a key; what lies together else."""
     return [
         one
         for row in rows
-        for one in (
-            [portion(_as_portion(row), at, at + 1) for at in range(part_items(row))]
-            if row.keys
-            else [row]
-        )
+        for one in ([portion(row, at, at + 1) for at in range(row.count)] if row.keys else [row])
     ]
 
 
-def _as_portion(row: Bodies) -> ItemSelection:
-    return ItemSelection(
-        row.start, row.offsets, row.blob, row.headers, row.failures, row.reason,
-        row.times, row.keys, None, row.spans,
-    )  # fmt: skip
-
-
-def _place(row: Bodies) -> tuple[int, int]:
+def _place(row: ItemRun) -> tuple[int, int]:
     """By what they are ordered: their key, if they have one, and their position."""
     return (key_at(row.keys, 0) if row.keys else 0, row.start)
 
@@ -267,14 +255,14 @@ def _selected(parts: PartitionedQueue, ask: Select, wait: Wait) -> Steps[Peeked]
             for part in parts.all
         ]
         answers: list[Peeked] = all_of((yield from at_once(looks)))
-        rows: list[Bodies] = []
+        rows: list[ItemRun] = []
         for one, peeked in zip(parts.all, answers, strict=True):
             rows += yield from _bodies(one, peeked)
         return _told([max(rows, key=_place)] if rows else [])
     asks = [part.ask_about(Describe(part.name), wait.left) for part in parts.all]
     ready = [one.ready for one in all_of((yield from at_once(asks)))]
 
-    def nth(number: int, rank: int) -> Steps[Bodies | None]:
+    def nth(number: int, rank: int) -> Steps[ItemRun | None]:
         part = parts.all[number]
         peeked: Peeked = yield from part.ask_about(Select(part.name, rank), wait.left)
         return next(iter((yield from _bodies(part, peeked))), None)
@@ -283,6 +271,6 @@ def _selected(parts: PartitionedQueue, ask: Select, wait: Wait) -> Steps[Peeked]
     return _told([] if found is None else [found])
 
 
-def _told(rows: Sequence[Bodies]) -> Peeked:
+def _told(rows: Sequence[ItemRun]) -> Peeked:
     """All of it came along; what is cut of a part looks as one."""
-    return Peeked(tuple(cast("Sequence[calls.ItemRun]", rows)), ())
+    return Peeked(tuple(rows), ())

@@ -16,12 +16,12 @@ from snowmelt.client.connection.session import checked_kind, new_name
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.delivered import ItemBatch
 from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.interval import POSITION_MAX, Interval
 from snowmelt.core.names import plain_name
 from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.calls import ItemRun
 
 EVERYTHING: Final = 1 << 40
 """A limit that limits nothing."""
@@ -48,7 +48,7 @@ class GroupRange(msgspec.Struct, frozen=True):
 
 
 class GroupBodies(msgspec.Struct, frozen=True):
-    parts: tuple[ItemBatch, ...]
+    parts: tuple[ItemRun, ...]
     """In the order of the spans."""
     unread: tuple[Interval, ...]
     """Positions that no node could give just now."""

@@ -8,12 +8,13 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.client.leases.delivered import ItemBatch, places_of
+from snowmelt.client.leases.delivered import places_of
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import unpacked
 from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.calls import ItemRun
 from snowmelt.protocols.queue.labels import unpack
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.tails import PRIORITY_BITS
@@ -86,7 +87,7 @@ class Ledger(PositionLedger):
         return self.assigned(process, called, _given(lease, self.settings.lease, spans), at)
 
     def read(
-        self, part: ItemBatch, at: Instant, held: Held | None = None, called: Instant = FOR_EVER
+        self, part: ItemRun, at: Instant, held: Held | None = None, called: Instant = FOR_EVER
     ) -> None:
         """Bodies came; who holds no lease says when it asked."""
         self.seen(_came(part), at, held, called)
@@ -132,7 +133,7 @@ def _places(one: Stretch) -> Iterable[int]:
     return places_of(one) if isinstance(one, calls.ItemRun) else range(one.start, one.stop)
 
 
-def _came(part: ItemBatch) -> Iterator[Came]:
+def _came(part: ItemRun) -> Iterator[Came]:
     labels = unpack(part.headers)
     places = places_of(part)
     for index, (body, where) in enumerate(zip(Batch(part.offsets, part.blob), places, strict=True)):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
-from snowmelt.client.leases.steps import Late, LeaseUpdate
+from snowmelt.client.leases.steps import LeaseUpdate
 from snowmelt.client.parted.lease import together
 from snowmelt.client.parted.looks import summed
 from snowmelt.client.parted.order import PutOrder
@@ -129,11 +129,11 @@ class FakePart:
         self.told.append(word)
         return Instant(5), LateRefusal(f"{self.name} refuses") if self.refuses else None
 
-    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
+    def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
         del wait
         yield Sleep(0)
-        self.told += words
-        return {words[0].token: LateRefusal(f"{self.name} refuses")} if self.refuses else {}
+        self.told.append(word)
+        return LateRefusal(f"{self.name} refuses") if self.refuses else None
 
     def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
         yield Query(body, timeout, weight=weight)
@@ -309,8 +309,8 @@ def test_what_one_partition_refuses_is_lost_alone():
     parts.all[0].refuses = True  # type: ignore[attr-defined]
     _, refused = taken(parts.tell(delivered, LeaseUpdate(delivered.token, done=(Interval(0, 5),))))
     assert refused == LateRefusal("log/0 refuses", (Interval(2, 4),))
-    late = taken(parts.tell_done([LeaseUpdate(delivered.token, done=(Interval(0, 3),))], Wait(1)))
-    assert late == {delivered.token: LateRefusal("log/0 refuses", (Interval(2, 3),))}
+    late = taken(parts.tell_done(LeaseUpdate(delivered.token, done=(Interval(0, 3),)), Wait(1)))
+    assert late == LateRefusal("log/0 refuses", (Interval(2, 3),))
 
 
 def test_leases_of_different_partitions_have_different_numbers():

@@ -1,4 +1,4 @@
-"""Acknowledgements of several callers, as one call for all leases that one call may name."""
+"""Acknowledgements of several callers that share a lease, as one call."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.client.coalescing.joint import CallerRequest, Value
-from snowmelt.client.coalescing.joint_gets import words_of
+from snowmelt.client.coalescing.joint_gets import word_of
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LeasedItems
@@ -39,19 +39,18 @@ class Acks:
             return None
         if delivered.lost:
             raise LeaseLost(delivered.lost)
-        key = self._steps.joins(delivered.token)
-        return CallerRequest(AckRequest(delivered, where), Wait(0), key, len(where))
+        return CallerRequest(AckRequest(delivered, where), Wait(0), delivered.token, len(where))
 
     def call(self, asked: Sequence[CallerRequest]) -> Steps[list[Value]]:
-        """One update for each lease; the answer of each caller, which may have left by then."""
+        """One update for all; the answer of each caller, which may have left by then."""
         told: list[tuple[LeasedItems, tuple[Interval, ...]]] = [
             (each.what.delivered, each.what.where) for each in asked
         ]
         wait = Wait.longest([each.wait for each in asked])
-        late = yield from self._steps.tell_done(words_of(told), wait)
-        whole = [refused.why for refused in late.values() if refused.lost is None]
-        if whole and len(asked) > 1:
-            raise LeaseLost(whole[0])  # it may be the fault of one
+        word = word_of(told)
+        late = None if word is None else (yield from self._steps.tell_done(word, wait))
+        if late is not None and late.lost is None and len(asked) > 1:
+            raise LeaseLost(late.why)  # it may be the fault of one
         refusals = [self._steps.noted(delivered, done, late) for delivered, done in told]
         return [None if each is None else LeaseLost(each.why) for each in refusals]
 

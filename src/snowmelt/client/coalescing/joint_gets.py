@@ -4,8 +4,7 @@ A call for several asks for as many items as all of them want, and is answered a
 one. What came is dealt out, first come first served; a caller that got none asks again with others.
 All are under one lease; each caller holds its own positions of it, and settles those alone. Nodes
 extend it as a whole. A caller that extends it gives back what another has let run out
-(`LeasedItems.overdue`). Items of earlier leases are acknowledged in the same call, where one call
-may name them.
+(`LeasedItems.overdue`). Items of one earlier lease are acknowledged in the same call.
 
 Only gets with one time-out go together, so that one which waits for nothing is answered at once.
 """
@@ -20,8 +19,8 @@ import msgspec
 from snowmelt.client.coalescing.joint import AGAIN, CallerRequest, Value
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import LeasedItems, in_order, portion, runs
-from snowmelt.client.leases.steps import BYTES_MAX, Late, LeaseSteps, LeaseUpdate
+from snowmelt.client.leases.delivered import LateRefusal, LeasedItems, in_order, portion, runs
+from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps, LeaseUpdate
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import ItemRun
@@ -32,7 +31,7 @@ FEW: Final = 64
 """Who wants more than so many gains nothing by company."""
 
 Told: TypeAlias = Sequence[tuple[LeasedItems, tuple[Interval, ...]]]
-"""Leases, and what of each is said to be done."""
+"""Parts of one lease, and what of each is said to be done."""
 
 
 class GetRequest(msgspec.Struct, frozen=True, eq=False):
@@ -56,16 +55,16 @@ class Gets:
         self, items_max: int, bytes_max: int, timeout: float, before: LeasedItems | None = None
     ) -> CallerRequest | None:
         """What one caller asks; None for what goes with no others."""
-        weight, joins = items_max, None
+        weight, token = items_max, None
         if before is not None:
             before.check_process()
             weight += len(before.open_in(None))
-            joins = self._steps.joins(before.token)
+            token = before.token
         if weight > FEW:
             return None
         size = BYTES_MAX if items_max == 1 else bytes_max  # one comes whatever it weighs
         want = GetRequest(items_max, size, before)
-        return CallerRequest(want, Wait(timeout), (timeout, size, joins), weight)
+        return CallerRequest(want, Wait(timeout), (timeout, size, token), weight)
 
     def call(self, asked: Sequence[CallerRequest]) -> Steps[LeasedItems | None]:
         if len(asked) == 1 and asked[0].what.before is None:
@@ -75,11 +74,11 @@ class Gets:
             return (yield from steps)[0]
         wants: list[GetRequest] = [each.what for each in asked]
         told = [(one.before, one.before.open_in(None)) for one in wants if one.before is not None]
-        words = words_of(told)
+        word = word_of(told)
         count, size = sum([one.items_max for one in wants]), wants[0].bytes_max
         wait = Wait.longest([each.wait for each in asked])
         heard = partial(self._heard, told)
-        delivered, late = yield from self._steps.lease(count, size, wait, words, heard)
+        delivered, late = yield from self._steps.lease(count, size, wait, word, heard)
         if not _settles(told, late):
             try:
                 yield from self._tell_each(told)
@@ -89,7 +88,7 @@ class Gets:
                 raise
         return delivered
 
-    def _heard(self, told: Told, late: Late) -> None:
+    def _heard(self, told: Told, late: LateRefusal | None) -> None:
         """At once, so that an interrupt before the end of the call does not repeat it."""
         if _settles(told, late):
             for before, done in told:
@@ -97,9 +96,9 @@ class Gets:
 
     def _tell_each(self, told: Told) -> Steps[None]:
         for before, done in told:
-            words = words_of([(before, done)])
-            late = yield from self._steps.tell_done(words, Wait(0))
-            self._steps.noted(before, done, late)
+            if done:
+                word = LeaseUpdate(before.token, done=done)
+                self._steps.noted(before, done, (yield from self._steps.tell_done(word, Wait(0))))
 
     at_once = call
 
@@ -129,21 +128,17 @@ class Gets:
             yield from self._steps.give_back(value, None, 0.0, "")
 
 
-def _settles(told: Told, late: Late) -> bool:
+def _settles(told: Told, late: LateRefusal | None) -> bool:
     """Whether it was said of each what came of it; a refusal of all may be the fault of one."""
-    return len(told) < 2 or all(refused.lost is not None for refused in late.values())
+    return len(told) < 2 or late is None or late.lost is not None
 
 
-def words_of(told: Told) -> tuple[LeaseUpdate, ...]:
-    """What several are done with, a word for each lease."""
-    if len(told) == 1:
-        [(delivered, where)] = told
-        return (LeaseUpdate(delivered.token, done=where),) if where else ()
-    done: dict[int, list[Interval]] = {}
-    for delivered, where in told:
-        if where:
-            done.setdefault(delivered.token, []).extend(where)
-    return tuple([LeaseUpdate(token, done=runs(done[token])) for token in done])
+def word_of(told: Told) -> LeaseUpdate | None:
+    """What several are done with, in one word; None for nothing."""
+    done = [one for _, where in told for one in where]
+    if not done:
+        return None
+    return LeaseUpdate(told[0][0].token, done=runs(done) if len(told) > 1 else told[0][1])
 
 
 def dealt(parts: Sequence[ItemRun], wants: Sequence[int]) -> list[tuple[ItemRun, ...]]:

@@ -3,7 +3,7 @@
 A put has its number before it is first sent and keeps it through all retries, so it is put once.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, Self, cast
 
@@ -25,7 +25,6 @@ from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import (
     AS_SET,
     BYTES_HIGHEST,
-    Late,
     LeaseReply,
     LeaseUpdate,
     Seen,
@@ -249,20 +248,17 @@ class FifoSteps(GrantedSteps):
         items_max: int,
         bytes_max: int,
         wait: Wait,
-        words: Sequence[LeaseUpdate],
+        word: LeaseUpdate | None = None,
         *,
         ahead: bool,
         before: int,
         length: Duration = AS_SET,
     ) -> Steps[LeaseReply | None]:
-        """Asks for items once; as `LeaseSteps.ask_lease`, with a word of one lease at most.
+        """Asks for items once; as `LeaseSteps.ask_lease`.
 
         A queue that is not there yet is waited for, like its items.
         """
-        settle = None
-        for word in words if self.parts is None else ():
-            assert settle is None
-            settle = self.settle_of(word)
+        settle = None if word is None or self.parts is not None else self.settle_of(word)
         weight = min(bytes_max, _WEIGHT_MAX)
         while True:
             leased: Leased
@@ -273,7 +269,7 @@ class FifoSteps(GrantedSteps):
                     allowed = f"none: {self.name} has several partitions"
                     raise BadOption("lease", length / SECOND, allowed)
                 if self.parts is not None:
-                    asks = self.parts.ask_lease(items_max, bytes_max, wait, words, ahead, before)
+                    asks = self.parts.ask_lease(items_max, bytes_max, wait, word, ahead, before)
                     return (yield from asks)
                 patience, since = wait.patience, self.since
                 most = items_max, bytes_max
@@ -287,9 +283,8 @@ class FifoSteps(GrantedSteps):
                 yield Sleep(min(_MISSING_PAUSE, wait.left))
                 continue
             self.away = sum([one.size for one in leased.away])
-            if settle is None or not leased.refused:
-                return LeaseReply(leased, asked, {})
-            return LeaseReply(leased, asked, {settle.token: LateRefusal(leased.refused)})
+            late = settle is not None and leased.refused
+            return LeaseReply(leased, asked, LateRefusal(leased.refused) if late else None)
 
     def delivered(
         self, leased: Leased | GotPieces, asked: Instant, bytes_max: int
@@ -354,22 +349,18 @@ class FifoSteps(GrantedSteps):
             delivered.lease = self._lease = settled.lease
         return asked, None
 
-    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
+    def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
         """Tells what is done of one lease."""
         if self.parts is not None:
-            return (yield from self.parts.tell_done(words, wait))
-        [word] = words
+            return (yield from self.parts.tell_done(word, wait))
         try:
             yield from self._ask(self.settle_of(word), wait, master_of, make=False)
         except LeaseLost as error:
-            return {word.token: LateRefusal(str(error))}
-        return {}
+            return LateRefusal(str(error))
+        return None
 
-    def own(
-        self, token: int, refused: LateRefusal, done: tuple[Interval, ...]
-    ) -> LateRefusal | None:
+    def own(self, refused: LateRefusal, done: tuple[Interval, ...]) -> LateRefusal | None:
         """Of several partitions only some may have refused it."""
-        del token
         if refused.lost is None:
             return refused
         held = IntervalSet(done)
@@ -400,10 +391,6 @@ class FifoSteps(GrantedSteps):
                 one.ranks, one.whole = self.ranks, self
             self.parts = PartitionedQueue(self.name, self, parts, self.producer)
         self.parts.bounded = is_bounded(settings)
-
-    def joins(self, token: int) -> Hashable:
-        """Each only itself: a call settles one lease."""
-        return token
 
     def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
         return within(self._peeked(count, dead, timeout), timeout)

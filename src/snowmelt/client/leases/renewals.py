@@ -33,7 +33,7 @@ from snowmelt.client.leases.delivered import (
     positions_of,
     runs,
 )
-from snowmelt.client.leases.steps import Late, LeaseSteps, LeaseUpdate
+from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
 from snowmelt.client.leases.suspects import kept_together, works_alone
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
 from snowmelt.core.failures import is_suspect
@@ -253,16 +253,16 @@ class LeaseRenewals:
             gathered = self._leases.values() if before < 0 else ()
             told = next((one for one in gathered if one.since is not None), None)
             done = told.take() if told is not None else ()
-        words = (LeaseUpdate(told.delivered.token, done=done),) if told is not None and done else ()
+        word = LeaseUpdate(told.delivered.token, done=done) if told is not None and done else None
 
-        def heard(late: Late) -> None:
+        def heard(late: LateRefusal | None) -> None:
             if told is not None:
-                self._told(told, done, late.get(told.delivered.token))
+                self._told(told, done, late)
 
         try:
             most, wait = 1 if self.suspects else items_max, Wait(timeout, LOOP)
             steps = self._steps.lease(
-                most, bytes_max, wait, words, heard, ahead=most > 1, before=before
+                most, bytes_max, wait, word, heard, ahead=most > 1, before=before
             )
             delivered, _ = yield from steps
         except BaseException:

@@ -5,7 +5,7 @@ update about them is sent. Each queue says both in the messages of its own proto
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -90,12 +90,8 @@ class Seen(msgspec.Struct, frozen=True):
     """When it was put, by the clock of the node that took it."""
 
 
-Late: TypeAlias = dict[int, LateRefusal]
-"""What came too late, by tokens."""
-
-
-Heard: TypeAlias = Callable[[Late], object]
-"""Hears that updates were sent, and which of them came too late."""
+Heard: TypeAlias = Callable[[LateRefusal | None], object]
+"""Hears that an update was sent, and whether it came too late."""
 _NOBODY: Final[Heard] = bool
 
 
@@ -104,8 +100,8 @@ class LeaseReply(msgspec.Struct, frozen=True):
     """In the words of its protocol; without a token when there is nothing."""
     asked: Instant
     """When that was asked for which it answers."""
-    late: Late
-    """The updates sent with it that came too late."""
+    late: LateRefusal | None = None
+    """Whether the update that was sent with it came too late."""
 
 
 class LeaseSteps(ABC):
@@ -128,13 +124,13 @@ class LeaseSteps(ABC):
         items_max: int,
         bytes_max: int,
         wait: Wait,
-        words: Sequence[LeaseUpdate],
+        word: LeaseUpdate | None = None,
         *,
         ahead: bool,
         before: int,
         length: Duration = AS_SET,
     ) -> Steps[LeaseReply | None]:
-        """Asks for items once, and sends `words` first; None when there was no queue in time.
+        """Asks for items once, and sends `word` first; None when there was no queue in time.
 
         What is leased `ahead` waits for its turn (`suspects.py`). With the place of an item, only
         what is more urgent is leased, and nobody waits for that; -1 for any.
@@ -153,8 +149,8 @@ class LeaseSteps(ABC):
         """Sends one update; returns when the answered request was sent, and what was too late."""
 
     @abstractmethod
-    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
-        """Acknowledges in one call items of leases that `joins` puts together."""
+    def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
+        """Acknowledges items of a lease; returns what came too late."""
 
     @abstractmethod
     def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
@@ -165,29 +161,22 @@ class LeaseSteps(ABC):
         """Removes what waits, or what is dead; how many."""
 
     @abstractmethod
-    def joins(self, token: int) -> Hashable:
-        """What leases have in common that one call may name."""
-
-    def own(
-        self, token: int, refused: LateRefusal, done: tuple[Interval, ...]
-    ) -> LateRefusal | None:
+    def own(self, refused: LateRefusal, done: tuple[Interval, ...]) -> LateRefusal | None:
         """What of a word came too late, as far as it was about these."""
-        del token, done
-        return refused
 
     def lease(  # noqa: PLR0913 - what a get says, and what goes with it
         self,
         items_max: int,
         bytes_max: int,
         wait: Wait,
-        words: Sequence[LeaseUpdate] = (),
+        word: LeaseUpdate | None = None,
         heard: Heard = _NOBODY,
         *,
         ahead: bool = False,
         before: int = -1,
         length: Duration = AS_SET,
-    ) -> Steps[tuple[LeasedItems | None, Late]]:
-        """Leases items; None when nothing came. And which of `words`, sent first, came too late.
+    ) -> Steps[tuple[LeasedItems | None, LateRefusal | None]]:
+        """Leases items; None when nothing came. And whether `word`, sent first, came too late.
 
         The caller hears that nothing came when the time is over, and not before
         (`connection/waits.py`).
@@ -196,16 +185,16 @@ class LeaseSteps(ABC):
         be asked for, that is no failure: the caller would take it for a failed update. An interrupt
         is raised even so; `heard` is called before.
         """
-        late: Late = {}
+        late: LateRefusal | None = None
         told = False
         while True:
             try:
-                left = () if told else words
+                left = None if told else word
                 answer = yield from self.ask_lease(
                     items_max, bytes_max, wait, left, ahead=ahead, before=before, length=length
                 )
                 if not told:
-                    late, told = {} if answer is None else answer.late, True
+                    late, told = None if answer is None else answer.late, True
                     heard(late)
                 if answer is None or not answer.leased.token:
                     if answer is not None and not wait.over:
@@ -221,30 +210,16 @@ class LeaseSteps(ABC):
                     yield from wait.out()
                     return None, late
             except SnowmeltError:
-                if words and told:
+                if word is not None and told:
                     return None, late
                 raise
-
-    def get_many(
-        self,
-        items_max: int,
-        bytes_max: int,
-        timeout: float,
-        word: LeaseUpdate | None = None,
-        heard: Heard = _NOBODY,
-    ) -> Steps[tuple[LeasedItems | None, LateRefusal | None]]:
-        """Leases items; None when nothing came. And whether `word`, sent first, came too late."""
-        words = () if word is None else (word,)
-        steps = self.lease(items_max, bytes_max, Wait(timeout), words, heard)
-        delivered, late = yield from steps
-        return delivered, None if word is None else late.get(word.token)
 
     def get_after(
         self, before: LeasedItems | None, items_max: int, bytes_max: int, timeout: float
     ) -> Steps[LeasedItems | None]:
         """Leases items, and with the same call says that an earlier lease's are done."""
         if before is None:
-            return (yield from self.get_many(items_max, bytes_max, timeout))[0]
+            return (yield from self.lease(items_max, bytes_max, Wait(timeout)))[0]
         before.check_process()
         done = before.open_in(None)
         if len(done) > PIECES_MAX:  # more than one call may name
@@ -252,8 +227,7 @@ class LeaseSteps(ABC):
             done = ()
         word = LeaseUpdate(before.token, done=done) if done else None
         heard = partial(self.noted, before, done)
-        steps = self.get_many(items_max, bytes_max, timeout, word, heard=heard)
-        return (yield from steps)[0]
+        return (yield from self.lease(items_max, bytes_max, Wait(timeout), word, heard))[0]
 
     def ack(self, delivered: LeasedItems, where: Interval | None) -> Steps[None]:
         """These are done; nothing is sent when they are settled already."""
@@ -331,11 +305,10 @@ class LeaseSteps(ABC):
         return late
 
     def noted(
-        self, delivered: LeasedItems, done: tuple[Interval, ...], late: Late
+        self, delivered: LeasedItems, done: tuple[Interval, ...], refused: LateRefusal | None
     ) -> LateRefusal | None:
         """Notes what was acknowledged; returns which of it came too late."""
-        refused = late.get(delivered.token)
-        mine = None if refused is None else self.own(delivered.token, refused, done)
+        mine = None if refused is None else self.own(refused, done)
         if mine is not None:
             delivered.refused(mine)
         if not delivered.lost:

@@ -24,7 +24,7 @@ import msgspec
 from snowmelt.client.connection.steps import Sleep, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
-from snowmelt.client.leases.steps import Late, LeaseReply, LeaseUpdate, both
+from snowmelt.client.leases.steps import LeaseReply, LeaseUpdate, both
 from snowmelt.client.parted.lease import held_of, together
 from snowmelt.client.queue.bodies import PutItems
 from snowmelt.client.queue.options import ProducerSequence
@@ -76,7 +76,7 @@ class PartitionSteps(Protocol):
     ) -> Steps[tuple[Instant, LateRefusal | None]]:
         """Tells one word of a lease."""
 
-    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]: ...
+    def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]: ...
 
     def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]: ...
 
@@ -186,12 +186,12 @@ class PartitionedQueue:
         items_max: int,
         bytes_max: int,
         wait: Wait,
-        words: Sequence[LeaseUpdate],
+        word: LeaseUpdate | None,
         ahead: bool,
         before: int,
     ) -> Steps[LeaseReply]:
-        """Tells `words`, and then asks for items once (rules 4 and 5)."""
-        late = (yield from self.tell_done(words, Wait(0))) if words else {}
+        """Tells `word`, and then asks for items once (rules 4 and 5)."""
+        late = None if word is None else (yield from self.tell_done(word, Wait(0)))
         longest = min(MOMENT, wait.left / 2) if self.bounded else wait.left / 2
         yield from self._behind_others(self._producer.order.next, seconds(longest))
         since = self._door.since
@@ -239,23 +239,18 @@ class PartitionedQueue:
                 late = _joined(late, LateRefusal(refused.why, lost))
         return first, late
 
-    def tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
-        """Tells what is done of some leases."""
-        return self.about(self._tell_done(words, wait), of_lease=True)
+    def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
+        """Tells what is done of a lease."""
+        return self.about(self._tell_done(word, wait), of_lease=True)
 
-    def _tell_done(self, words: Sequence[LeaseUpdate], wait: Wait) -> Steps[Late]:
-        each = [
-            (word.token, held.part, own)
-            for word in words
-            for held in held_of(word.token)
-            if (own := held.word(word, ()))
-        ]
-        told = [self.all[part].tell_done([own], wait) for _, part, own in each]
-        found: Late = {}
-        for (token, _, own), late in zip(each, all_of((yield from at_once(told))), strict=True):
-            for refused in late.values():
-                found[token] = _joined(found.get(token), LateRefusal(refused.why, own.done))
-        return found
+    def _tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
+        words = [(held, own) for held in held_of(word.token) if (own := held.word(word, ()))]
+        told = [self.all[held.part].tell_done(own, wait) for held, own in words]
+        late: LateRefusal | None = None
+        for (_, own), refused in zip(words, all_of((yield from at_once(told))), strict=True):
+            if refused is not None:
+                late = _joined(late, LateRefusal(refused.why, own.done))
+        return late
 
 
 def home_of(producer: str, partitions: int) -> int:

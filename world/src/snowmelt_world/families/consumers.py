@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
 from snowmelt.core.errors import SnowmeltError
@@ -85,7 +86,7 @@ class Consumer(Program):
         patience = self.some(waits) / SECOND if chance.random() < 0.8 else 0.0
         items, size = self.wants()
         if self._with_next is None:
-            return (yield from steps.get_many(items, size, patience))[0]
+            return (yield from steps.lease(items, size, Wait(patience)))[0]
         (before, word), self._with_next = self._with_next, None
         if not word.back and chance.random() < 0.5:
             done = before.open_in(None)
@@ -93,7 +94,7 @@ class Consumer(Program):
             if not before.loss:
                 self.told_done(before, done)
             return delivered
-        delivered, refused = yield from steps.get_many(items, size, patience, word)
+        delivered, refused = yield from steps.lease(items, size, Wait(patience), word)
         if refused is None:
             self.told_done(before, word.done)
         return delivered

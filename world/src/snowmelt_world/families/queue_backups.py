@@ -127,7 +127,9 @@ class Keeper(User):
         came: list[str] = []
         try:
             while True:
-                answer = yield from steps.ask_lease(7, BYTES, Wait(1.0), (), ahead=False, before=-1)
+                answer = yield from steps.ask_lease(
+                    7, BYTES, Wait(1.0), None, ahead=False, before=-1
+                )
                 if answer is None or not answer.leased.token:
                     break
                 some = yield from steps.delivered(answer.leased, answer.asked, BYTES)

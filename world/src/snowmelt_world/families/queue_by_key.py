@@ -173,7 +173,7 @@ class KeyUser(User):
     def take(self, most: int, acks: float) -> Steps[bool]:
         """Some items; whether there were any."""
         called, wait = self.now, Wait(self.chance.choice((0.0, 0.5, 3.0)))
-        answer = yield from self.steps.ask_lease(most, BYTES, wait, (), ahead=False, before=-1)
+        answer = yield from self.steps.ask_lease(most, BYTES, wait, ahead=False, before=-1)
         if answer is None or not answer.leased.token:
             return False
         delivered = yield from self.steps.delivered(answer.leased, answer.asked, BYTES)

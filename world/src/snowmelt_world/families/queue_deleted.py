@@ -116,7 +116,7 @@ class User(Actor):
         steps, called = self.handle(), self.now
         wait = Wait(self.chance.choice((0.0, 0.5, 3.0)))
         try:
-            answer = yield from steps.ask_lease(most, BYTES, wait, (), ahead=False, before=-1)
+            answer = yield from steps.ask_lease(most, BYTES, wait, ahead=False, before=-1)
             if answer is None or not answer.leased.token:
                 return
             since, leased = steps.since, answer.leased

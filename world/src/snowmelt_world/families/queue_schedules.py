@@ -93,7 +93,7 @@ class Scheduler(User):
 
     def take(self, acks: float) -> Steps[bool]:
         """Some items; whether there were any."""
-        answer = yield from self.steps.ask_lease(9, BYTES, Wait(0), (), ahead=False, before=-1)
+        answer = yield from self.steps.ask_lease(9, BYTES, Wait(0), ahead=False, before=-1)
         if answer is None or not answer.leased.token:
             return False
         delivered = yield from self.steps.delivered(answer.leased, answer.asked, BYTES)

@@ -170,7 +170,7 @@ class StepUser(User):
 
     def _leased(self, steps: FifoSteps, most: int) -> Steps[LeasedItems | None]:
         wait = Wait(self.chance.choice((0.0, 0.5)))
-        answer = yield from steps.ask_lease(most, BYTES, wait, (), ahead=False, before=-1)
+        answer = yield from steps.ask_lease(most, BYTES, wait, ahead=False, before=-1)
         if answer is None or not answer.leased.token:
             return None
         return (yield from steps.delivered(answer.leased, answer.asked, BYTES))

@@ -1,7 +1,7 @@
-"""What is asked about leased items, as steps, of whatever queue they came from.
+"""What is asked about leased items, as steps.
 
 Items, loops and their renewals know a queue by `LeaseSteps` alone: how items are leased, and how an
-update about them is sent. Each queue says both in the messages of its own protocol.
+update about them is sent. What else a queue is asked stands on top of it (`fifo/`).
 """
 
 from abc import ABC, abstractmethod
@@ -151,14 +151,6 @@ class LeaseSteps(ABC):
     @abstractmethod
     def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
         """Acknowledges items of a lease; returns what came too late."""
-
-    @abstractmethod
-    def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
-        """The first items, or of the dead ones, taking none of them."""
-
-    @abstractmethod
-    def purge(self, dead: bool, timeout: float) -> Steps[int]:
-        """Removes what waits, or what is dead; how many."""
 
     @abstractmethod
     def own(self, refused: LateRefusal, done: tuple[Interval, ...]) -> LateRefusal | None:

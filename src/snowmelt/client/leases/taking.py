@@ -8,6 +8,7 @@ from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.consuming import ItemLoop
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.item_source import ItemSource
@@ -18,7 +19,6 @@ from snowmelt.client.leases.steps import (
     BYTES_HIGHEST,
     BYTES_MAX,
     ITEMS_HIGHEST,
-    LeaseSteps,
     Seen,
     checked_count,
 )
@@ -27,7 +27,7 @@ from snowmelt.client.tracing import Tracing
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, Empty
 
-S = TypeVar("S", bound=LeaseSteps)
+S = TypeVar("S", bound=FifoSteps)
 
 
 class LeasingQueue(Generic[S]):

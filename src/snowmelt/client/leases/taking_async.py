@@ -7,6 +7,7 @@ from snowmelt.client.coalescing.tasks import TaskCoalescer
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.consuming_async import ItemLoop
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.item_source_async import ItemSource
@@ -17,7 +18,6 @@ from snowmelt.client.leases.steps import (
     BYTES_HIGHEST,
     BYTES_MAX,
     ITEMS_HIGHEST,
-    LeaseSteps,
     Seen,
     checked_count,
 )
@@ -27,7 +27,7 @@ from snowmelt.client.tracing import Tracing
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, Empty
 
-S = TypeVar("S", bound=LeaseSteps)
+S = TypeVar("S", bound=FifoSteps)
 
 
 class LeasingQueue(Generic[S]):

@@ -61,6 +61,16 @@ def test_a_queue_of_which_nothing_is_said_takes_any_whole_number(cluster):
     ]
 
 
+def test_a_queue_of_which_nothing_is_said_is_made_with_priorities(cluster):
+    for _ in range(2):
+        cluster.priority("made").create()
+    assert cluster.priority("made").put(b"late", priority=LATE) == 0
+    assert cluster.queues(kind="priority").count("made") == 1
+    cluster.priority("two", priorities=2).create()
+    cluster.priority("two").create()  # it is taken as it is
+    assert cluster.priority("two").stats().settings.priorities == 2
+
+
 def test_a_thousand_priorities_go_in_one_call(cluster):
     jobs = cluster.priority("many", priorities=int)
     where = jobs.put_many([(3 * at % 1000, b"%d" % at) for at in range(1000)])

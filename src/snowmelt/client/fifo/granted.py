@@ -190,11 +190,14 @@ class GrantedSteps(LeaseSteps):
         going = CallRetries(wait)
         while True:
             try:
-                self._grant = yield from self._opened(self._settings, wait, make=True)
+                self._grant = yield from self._made(wait)
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
                 yield going.after(error)
             else:
                 return
+
+    def _made(self, wait: Wait) -> Steps[QueueNodes]:
+        return self._opened(self._settings, wait, make=True)
 
     def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[QueueNodes]:
         ask = Open(self.name, asked, make and not self.is_part)

@@ -213,6 +213,8 @@ class RankedSteps(FifoSteps):
         return grant
 
     def _made(self, wait: Wait) -> Steps[QueueNodes]:
+        if self._settings is not None or self.is_part:
+            return (yield from super()._made(wait))
         try:
             return (yield from super()._open(wait, make=False))
         except NoSuchQueue:

@@ -28,7 +28,11 @@ pytestmark = pytest.mark.usefixtures("site")
 SITE = Path(__file__).parents[3] / "examples" / "django_site"
 TASKS = """
 import os, signal, time
-from django_tasks import task
+import django
+if django.VERSION >= (6, 0):
+    from django.tasks import task
+else:
+    from django_tasks import task
 from snowmelt_doors.django.places import connected
 
 @task

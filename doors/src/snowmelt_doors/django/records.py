@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.module_loading import import_string
 
 from snowmelt_doors.django.framework import (
-    InvalidTaskError,
+    InvalidTask,
     Task,
     TaskError,
     TaskResult,
@@ -43,7 +43,7 @@ def result_of(body: bytes) -> TaskResult:
     record: dict[str, Any] = json.loads(body)
     task = import_string(record["task"])
     if not isinstance(task, Task):
-        raise InvalidTaskError(f"{record['task']} is no task.")
+        raise InvalidTask(f"{record['task']} is no task.")
     changed = task.using(
         priority=record["priority"],
         queue_name=record["queue_name"],

@@ -1,0 +1,1 @@
+"""A shop whose database and queues agree, whatever is killed."""

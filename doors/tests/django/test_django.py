@@ -48,6 +48,10 @@ def fail():
     raise ValueError("no")
 
 @task
+def leave():
+    raise SystemExit("enough")
+
+@task
 def strange():
     return object()
 
@@ -149,15 +153,17 @@ def test_what_became_of_tasks_is_written_down(tasks: Any, work: Callable[..., An
 
     before = datetime.now(UTC)
     done, failed, odd = tasks.double.enqueue(21), tasks.fail.enqueue(), tasks.strange.enqueue()
+    left = tasks.leave.enqueue()
     tried = asyncio.run(tasks.attempt.aenqueue())
     late = tasks.double.using(run_after=before + timedelta(hours=1)).enqueue(1)
     soon = tasks.double.using(run_after=before + timedelta(seconds=1)).enqueue(2)
     over = tasks.slow.enqueue(20)
     work("--threads", "4", "--limit", "1")
-    for one in (done, failed, odd, tried, late, soon, over):
+    for one in (done, failed, odd, left, tried, late, soon, over):
         one.refresh()
     assert (done.return_value, tried.return_value, soon.return_value) == (42, 1, 4)
-    assert [failed.status, odd.status, over.status] == ["FAILED"] * 3
+    assert [one.status for one in (failed, odd, left, over)] == ["FAILED"] * 4
+    assert left.errors[0].exception_class is SystemExit
     assert failed.errors[0].exception_class is ValueError
     assert 'raise ValueError("no")' in failed.errors[0].traceback
     assert odd.errors[0].exception_class is TypeError

@@ -61,9 +61,9 @@ class TaskRunner:
         task_started.send(sender=type(self._backend), task_result=result)
         try:
             value = normalize_json(self._called(result))
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:
             raise  # it stops the worker, and another runs the task again
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._fail(result, error)
         except BaseException:  # the worker's, of a task that took too long
             self._fail(result, TimeoutError(f"it took longer than {self._limit:g} seconds"))

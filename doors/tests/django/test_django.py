@@ -18,7 +18,7 @@ import pytest
 from django.test import Client
 
 import snowmelt
-from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.cli.local import LocalCluster, LocalNode, free_port
 from snowmelt_doors.django.backend import SnowmeltTaskBackend
 from snowmelt_doors.django.framework import TaskResultDoesNotExist
 from snowmelt_doors.django.places import _CONNECTED
@@ -272,9 +272,15 @@ def test_bad_options_are_checked(options: dict[str, Any], named: str) -> None:
     assert named in said.msg
 
 
-def test_the_command_says_what_is_wrong(work: Callable[..., Any]) -> None:
+def test_the_command_says_what_is_wrong(
+    work: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for options in (["--threads", "0"], ["--grace", "-1"]):
         assert work(*options).returncode == 1
+    monkeypatch.setenv("SNOWMELT_URL", f"snowmelt://127.0.0.1:{free_port()}")
+    assert work().returncode == 1
+    *_, said = (tmp_path / "log").read_text().splitlines()
+    assert said.startswith("CommandError: no node could be reached in the time given")
 
 
 def test_a_folder_is_a_site_of_one_process(tasks: Any, tmp_path: Path) -> None:

@@ -57,7 +57,10 @@ class Command(BaseCommand):
             raise CommandError("Say which queues: --queue NAME.")
         if options["threads"] < 1:
             raise CommandError(f"--threads is {options['threads']}; allowed: 1 or more.")
-        queues = [backend.connected.queue(one) for one in names]
+        try:
+            queues = [backend.connected.queue(one) for one in names]
+        except snowmelt.SnowmeltError as error:
+            raise CommandError(str(error)) from error
         runner = TaskRunner(backend, options["limit"])
         self.stdout.write(f"worker {runner.worker_id} runs tasks of {', '.join(names)}")
         self.stdout.flush()

@@ -9,7 +9,7 @@ from typing import Any
 
 import snowmelt
 from outbox_shop.database import Database, opened
-from snowmelt_doors.outbox import Outbox
+from snowmelt_doors.outbox import OutboxRelay
 
 QUEUE = "orders"
 
@@ -31,9 +31,9 @@ def sell(database: Database, first: int, stop: int) -> None:
 
 def relay(database: Database, cluster: Any, idle: float | None) -> None:
     """Brings the outbox's rows into their queues, until none came for so many seconds."""
-    outbox = Outbox(database.connection, cluster, [QUEUE], mark=database.mark)
+    outbox = OutboxRelay(database.connection, cluster, [QUEUE], mark=database.mark)
     if idle is None:
-        outbox.relay()
+        outbox.run()
     end = time.monotonic() + idle
     while time.monotonic() < end:
         if outbox.turn():

@@ -26,7 +26,8 @@ from typing import Any, Final, NoReturn
 from uuid import uuid4
 
 import snowmelt
-from snowmelt.core.errors import BadOption, Full, NotStaged
+from snowmelt.client.queue.bodies import as_key
+from snowmelt.core.errors import BadOption, CallerError, Full, NotStaged
 from snowmelt_doors.places import AWAY, Place
 
 _LOG: Final = logging.getLogger("snowmelt.outbox")
@@ -68,11 +69,12 @@ _NAMED: Final = "SELECT producer FROM outbox_batches WHERE queue = %s"
 _UNNAME: Final = "DELETE FROM outbox_batches WHERE queue = %s"
 
 
-class Outbox:
+class OutboxRelay:
     """Rows of the table `outbox`, on their way into queues.
 
-    `connection` is of the DB-API, and not in autocommit. `queues` are names; one that is not there
-    is made, a fifo. `mark` is what stands for a value in SQL: "%s", or "?" for sqlite3.
+    `connection` is one of the DB-API, for this alone, and not in autocommit. `queues` are names;
+    one that is not there is made, a fifo. `mark` is what stands for a value in SQL: "%s", or "?"
+    for sqlite3.
 
     >>> import sqlite3, tempfile
     >>> db = sqlite3.connect(":memory:")
@@ -80,7 +82,7 @@ class Outbox:
     >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
     ...     with db:
     ...         _ = db.execute("INSERT INTO outbox (queue, body) VALUES ('letters', x'4a6f')")
-    ...     Outbox(db, cluster, ["letters"], mark="?").turn()
+    ...     OutboxRelay(db, cluster, ["letters"], mark="?").turn()
     ...     cluster.fifo("letters").get().body
     1
     b'Jo'
@@ -101,7 +103,7 @@ class Outbox:
             self._did(_NAME, name, f"outbox-{uuid4().hex}")
         connection.commit()
 
-    def relay(self, pause: float = 0.1) -> NoReturn:
+    def run(self, pause: float = 0.1) -> NoReturn:
         """Goes on for ever, in pauses of so many seconds where there is nothing; end it anyhow."""
         while True:
             if self.turn() == 0:
@@ -119,6 +121,11 @@ class Outbox:
                 moved += self._published(name, rows) if rows else 0
             except (*AWAY, Full, NotStaged) as error:
                 _LOG.warning("%d rows for %s stay in the outbox: %s", len(rows), name, error)
+            except CallerError as error:
+                error.add_note(
+                    f"rows {rows[0][1]} to {rows[-1][1]} of the outbox, batch {rows[0][0]}"
+                )
+                raise
         return moved
 
     def _sealed(self, queue: str, rows_max: int) -> list[Any]:
@@ -142,7 +149,7 @@ class Outbox:
             body = told.encode() if isinstance(told, str) else bytes(told)
             items.append((priority or 0, body) if ranked else body)
             digest.update(repr((row, key, priority, body)).encode())
-        keys = tuple([None if key is None else key.encode() for _, _, key, _, _ in rows])
+        keys = tuple([None if key is None else as_key(key) for _, _, key, _, _ in rows])
         receipts = queue.stage(items, headers=snowmelt.Labels(keys=keys), hold=_HOLD)
         number, told = int(rows[0][0]), int.from_bytes(digest.digest()) or 1
         queue.publish(receipts, sequence=number, digest=told, timeout=_PATIENCE)

@@ -41,6 +41,18 @@ def test_the_next_of_a_key_may_come_once_somebody_began_to_acknowledge_the_last(
     assert not in_order(first, second, op(Kind.BACK, "a", 15, 16))
 
 
+def together(*values: str, at: int) -> Operation:
+    return Operation("p", Kind.GET, values, at, at + 1, token=at, held=100)
+
+
+def test_several_of_a_key_may_come_with_one_get() -> None:
+    both, again = together("a", "b", at=10), together("a", at=20)
+    assert in_order(both)
+    assert in_order(both, op(Kind.ACK, "b", 15, 16), again)
+    assert not in_order(together("a", at=10), together("b", at=20))
+    assert not in_order(again, together("b", "c", at=30), op(Kind.ACK, "a", 40, 41))
+
+
 def test_other_keys_go_on_and_what_has_none_does() -> None:
     assert in_order(get("a", 10, 11), get("c", 12, 13, 2), get("d", 12, 13, 3))
 

@@ -8,7 +8,7 @@ from alone import Alone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.msgpack import decode
-from test_state import KINDS, Story, take
+from test_state import KINDS, Story
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
@@ -22,7 +22,7 @@ from snowmelt.protocols.queue.labels import Labels, keys_of, pack
 from snowmelt.protocols.queue.one_item import change_item
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.state import QueueState, delivered
 from snowmelt.protocols.queue.statuses import ChangeItem
 
 FIXTURE = HealthCheck.function_scoped_fixture
@@ -35,6 +35,7 @@ ONES = (
     {"fair": 1},
     {"in_order_by_key": 1, "at_once": 4, "fair": 1},
     {"at_once_by_key": 3, "at_once": 5, "fair": 1},
+    {"in_order_by_key": 1, "at_once_by_key": 2},
 )
 STEPS = st.lists(
     st.tuples(st.sampled_from((*KINDS, "redrive")), st.integers(1, 9), st.integers(0, 9)),
@@ -71,7 +72,7 @@ class StoryByKey(Story):
         assert decode(self.records[b"j" + page.to_bytes(8)])[index] == name
         return name
 
-    def may_take(self, count, turns):
+    def may_take(self, count, turns, *, together=False):
         """Rules 2 to 8, by looking at everything each time; which key was given when is noted."""
         state, said = self.state, self.state.settings
         held = [place for one in state.leases.values() for where in one.left for place in where]
@@ -82,24 +83,25 @@ class StoryByKey(Story):
         def rank(place):
             return (*state.keys.of(Interval(place, place + 1)), place)
 
-        found = []
+        found, run = [], None
         while len(found) < count and not (said.at_once and total >= said.at_once):
             may = []
             for place in ready:
                 key = self.key(place)
                 if key is not None and said.in_order_by_key:
                     others = [one for one in chain(ready, later) if self.key(one) == key]
-                    if hand[key] or rank(place) != min(map(rank, others)):
+                    if (hand[key] and key != run) or rank(place) != min(map(rank, others)):
                         continue
                 if key is not None and said.at_once_by_key and hand[key] >= said.at_once_by_key:
                     continue
                 share = (hand[key], turns.get(key, 0)) if said.fair else ()
-                may.append((*share, rank(place), place))
+                may.append((run is None or key != run, *share, rank(place), place))
             if not may:
                 break
             *_, place = min(may)
             found.append(place)
             ready.remove(place)
+            run = self.key(place) if together and said.in_order_by_key else None
             hand[self.key(place)] += 1
             turns[self.key(place)] = max(turns.values(), default=0) + 1
             total += 1
@@ -115,18 +117,19 @@ def bounds(request, monkeypatch):
         monkeypatch.setattr(key_names, "PAGE", 2)
 
 
-@given(STEPS, st.sampled_from(ONES), st.sampled_from([3, ANY]))
-@settings(deadline=None, max_examples=150, suppress_health_check=[FIXTURE])
-def test_a_get_takes_what_the_rules_say_and_nothing_else(story, said, priorities):
+@given(STEPS, st.sampled_from(ONES), st.sampled_from([3, ANY]), st.booleans())
+@settings(deadline=None, max_examples=200, suppress_health_check=[FIXTURE])
+def test_a_get_takes_what_the_rules_say_and_nothing_else(story, said, priorities, together):
     life, turns = StoryByKey(priorities=priorities, **said), {}
     for kind, much, which in story:
         life.step()
         if kind == "take":
-            may = life.may_take(much, turns)
+            may = life.may_take(much, turns, together=together)
             life.tokens += 1
-            assert sorted(may) == sorted(
-                [place for where in take(life.state, much, life.tokens) for place in where]
-            )
+            found = life.state.first(much, 1 << 20, together=together)
+            if found:
+                life.state.take(OperationId(NodeId("bob"), life.tokens), life.tokens, found)
+            assert sorted(may) == sorted([place for where in found for place in where])
         else:
             life.act(kind, much, which)
         life.state.check()
@@ -177,6 +180,36 @@ def test_what_fails_and_waits_for_its_retry_holds_up_those_behind_it_of_its_key_
     assert got(state, token=2) == [0]
     state.settle(2, [Interval(0, 1)])
     assert got(state) == [1]
+
+
+def test_a_get_has_several_of_a_key_together_and_nobody_else_has_more_meanwhile():
+    state = state_of(A, A, B, A, A)
+    told = state.first(3, 1 << 20, together=True)
+    assert [place for one in told for place in one] == [0, 1, 3]
+    state.take(OperationId(NodeId("c"), 1), 1, told)
+    assert got(state, token=2) == [2]
+    state.settle(1, [Interval(1, 2), Interval(3, 4)])
+    assert got(state, token=3) == []
+    state.give_back(OperationId(NodeId("x"), 1), 1, [Interval(0, 1)], reason="no")
+    state.check()
+    assert state.first(9, 1 << 20, together=True) == [Interval(0, 1), Interval(4, 5)]
+
+
+def test_together_are_no_more_than_the_bytes_that_are_asked_for():
+    state = state_of(A, A, A)
+    assert state.first(9, 25, together=True) == [Interval(0, 2)]
+
+
+def test_what_is_leased_is_purged_where_that_is_asked_for():
+    state = state_of(A, A, B, None)
+    got(state, token=1)
+    assert state.purge(dead=False, held=True) == 4
+    assert (state.leases, len(state.by_key), state.batches.live.total) == ({}, 0, 0)
+    assert delivered(state) == 3
+    assert state.settle(1, [Interval(0, 1)]) == []  # nobody else has it
+    put(state, A)
+    assert got(state) == [4]
+    state.check()
 
 
 def test_what_is_put_for_later_keeps_its_place():

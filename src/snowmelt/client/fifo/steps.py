@@ -25,6 +25,7 @@ from snowmelt.client.leases.fetching import Fetching
 from snowmelt.client.leases.steps import (
     AS_SET,
     BYTES_HIGHEST,
+    LeaseOptions,
     LeaseReply,
     LeaseUpdate,
     Seen,
@@ -252,7 +253,7 @@ class FifoSteps(GrantedSteps):
         *,
         ahead: bool,
         before: int,
-        length: Duration = AS_SET,
+        how: LeaseOptions = AS_SET,
     ) -> Steps[LeaseReply | None]:
         """Asks for items once; as `LeaseSteps.ask_lease`.
 
@@ -265,15 +266,15 @@ class FifoSteps(GrantedSteps):
             try:
                 if self._grant is None and self.parts is None:
                     yield from self._begin(wait, make=False)
-                if self.parts is not None and length:
-                    allowed = f"none: {self.name} has several partitions"
-                    raise BadOption("lease", length / SECOND, allowed)
+                if self.parts is not None and how.length:
+                    raise _of_parts(self.name, how.length)
                 if self.parts is not None:
                     asks = self.parts.ask_lease(items_max, bytes_max, wait, word, ahead, before)
                     return (yield from asks)
-                patience, since = wait.patience, self.since
-                most = items_max, bytes_max
-                get = Get(self.name, *most, patience, settle, ahead, before, since, length)
+                get = Get(
+                    self.name, items_max, bytes_max, wait.patience, settle, ahead, before,
+                    self.since, how.length, how.together,
+                )  # fmt: skip
                 leased, asked = yield from self._ask(get, wait, master_of, weight, make=False)
             except NoSuchQueue:
                 if self.since:
@@ -336,6 +337,8 @@ class FifoSteps(GrantedSteps):
         self, delivered: LeasedItems, word: LeaseUpdate
     ) -> Steps[tuple[Instant, LateRefusal | None]]:
         """Tells one word to the master."""
+        if self.parts is not None and word.alone:
+            raise _of_parts(self.name, word.lease)
         if self.parts is not None:
             return (yield from self.parts.tell(delivered, word))
         settled: Settled
@@ -421,8 +424,8 @@ class FifoSteps(GrantedSteps):
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
-    def purge(self, dead: bool, timeout: float) -> Steps[int]:
-        changed: Changed = yield from self.ask_about(Purge(self.name, dead), timeout)
+    def purge(self, dead: bool, leased: bool, timeout: float) -> Steps[int]:
+        changed: Changed = yield from self.ask_about(Purge(self.name, dead, leased), timeout)
         return changed.items
 
     def alter(self, options: QueueOptions, timeout: float) -> Steps[None]:
@@ -457,6 +460,7 @@ class FifoSteps(GrantedSteps):
             word.dead,
             word.lease,
             secret_of(word.token),
+            word.alone,
         )
 
 
@@ -487,3 +491,8 @@ def queue_names(timeout: float) -> Steps[QueueNames]:
 def due_of(delay: float) -> int:
     """So many seconds, as a call tells them: below 0, for no clock here may say when that is."""
     return -delay_of(delay)
+
+
+def _of_parts(queue: str, length: Duration) -> BadOption:
+    """A time of its own is not to be had of a queue with several partitions."""
+    return BadOption("lease", length / SECOND, f"none: {queue} has several partitions")

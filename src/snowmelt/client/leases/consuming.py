@@ -64,9 +64,11 @@ class BufferedSender:
         """Sends at once what goes back, so that others get it."""
         run(self.port, self._renewals.give_back(delivered, where, delay, reason, dead))
 
-    def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
+    def extend(
+        self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
+    ) -> None:
         """Does nothing: the renewer extends every lease of a loop."""
-        del lease
+        del lease, alone
         delivered.check_process()
         delivered.check_held(steady_now())
 

@@ -21,7 +21,7 @@ from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.client.leases.views import ItemOrigin, ItemsView, ItemView
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.tracing import Tracing
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.interval import Interval
 
 
@@ -52,8 +52,10 @@ class UpdateSender(ItemOrigin, Protocol):
     ) -> None:
         """Returns items; others may get them after the delay."""
 
-    def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
-        """Extends the lease by its whole length, or for so many seconds."""
+    def extend(
+        self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
+    ) -> None:
+        """Extends the lease by its whole length, or for so many seconds; or these of it alone."""
 
 
 class ImmediateSender:
@@ -119,9 +121,14 @@ class ImmediateSender:
                 return
         run(self.port, self.steps.give_back(delivered, where, delay, reason, dead))
 
-    def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
-        """Extends the lease by its whole length, or for so many seconds."""
-        run(self.port, self.steps.extend(delivered, lease))
+    def extend(
+        self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
+    ) -> None:
+        """Extends the lease by its whole length, or for so many seconds; or these of it alone."""
+        if alone is None or lease is None:
+            run(self.port, self.steps.extend(delivered, lease))
+        else:
+            run(self.port, self.steps.extend_alone(delivered, alone, lease))
 
     def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
         """Some were acknowledged in another way."""
@@ -163,13 +170,16 @@ class Item(ItemView[UpdateSender]):
         """It goes back to its place as if it had not been taken; that counts as no failure."""
         self._counter.give_back(self.delivered, self._where(), 0.0, "")
 
-    def extend(self, *, lease: float | None = None) -> None:
+    def extend(self, *, lease: float | None = None, alone: bool = False) -> None:
         """Its lease lasts the whole time again, and so does that of what came with it.
 
-        With `lease` it ends so many seconds from now, be that later or sooner. In a loop that says
+        With `lease` it ends so many seconds from now, be that later or sooner; with `alone` too
+        only this item is leased so long, and what came with it as before. In a loop that says
         nothing: the loop extends what it has.
         """
-        self._counter.extend(self.delivered, lease)
+        if alone and lease is None:
+            raise BadOption("alone", alone, "True only with a lease of so many seconds")
+        self._counter.extend(self.delivered, lease, self._where() if alone else None)
 
     def _told_by(self, counter: UpdateSender) -> "Item":
         """The same item, about which another tells its queue."""

@@ -20,7 +20,7 @@ from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.client.leases.views import ItemOrigin, ItemsView, ItemView
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.tracing import Tracing
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.interval import Interval
 
 
@@ -51,8 +51,10 @@ class UpdateSender(ItemOrigin, Protocol):
     ) -> None:
         """Returns items; others may get them after the delay."""
 
-    async def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
-        """Extends the lease by its whole length, or for so many seconds."""
+    async def extend(
+        self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
+    ) -> None:
+        """Extends the lease by its whole length, or for so many seconds; or these of it alone."""
 
 
 class ImmediateSender:
@@ -118,9 +120,14 @@ class ImmediateSender:
                 return
         await run_async(self.port, self.steps.give_back(delivered, where, delay, reason, dead))
 
-    async def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
-        """Extends the lease by its whole length, or for so many seconds."""
-        await run_async(self.port, self.steps.extend(delivered, lease))
+    async def extend(
+        self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
+    ) -> None:
+        """Extends the lease by its whole length, or for so many seconds; or these of it alone."""
+        if alone is None or lease is None:
+            await run_async(self.port, self.steps.extend(delivered, lease))
+        else:
+            await run_async(self.port, self.steps.extend_alone(delivered, alone, lease))
 
     def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
         """Some were acknowledged in another way."""
@@ -162,13 +169,16 @@ class Item(ItemView[UpdateSender]):
         """It goes back to its place as if it had not been taken; that counts as no failure."""
         await self._counter.give_back(self.delivered, self._where(), 0.0, "")
 
-    async def extend(self, *, lease: float | None = None) -> None:
+    async def extend(self, *, lease: float | None = None, alone: bool = False) -> None:
         """Its lease lasts the whole time again, and so does that of what came with it.
 
-        With `lease` it ends so many seconds from now, be that later or sooner. In a loop that says
+        With `lease` it ends so many seconds from now, be that later or sooner; with `alone` too
+        only this item is leased so long, and what came with it as before. In a loop that says
         nothing: the loop extends what it has.
         """
-        await self._counter.extend(self.delivered, lease)
+        if alone and lease is None:
+            raise BadOption("alone", alone, "True only with a lease of so many seconds")
+        await self._counter.extend(self.delivered, lease, self._where() if alone else None)
 
     def _told_by(self, counter: UpdateSender) -> "Item":
         """The same item, about which another tells its queue."""

@@ -50,8 +50,6 @@ PIECES_MAX: Final = 16_384
 """So many intervals one call names at most."""
 _DELAY_SECONDS: Final = DELAY_LONGEST / 1e9
 _LEASE_SECONDS: Final = LEASE_LONGEST / 1e9
-AS_SET: Final = Duration(0)
-"""In place of how long a lease lasts: as the queue is set."""
 _FIRST_PAUSE: Final = 0.05
 _LAST: Final = 0.1
 """With fewer seconds left nobody is asked again who said why not: he could not answer in time."""
@@ -73,6 +71,17 @@ class LeaseUpdate(msgspec.Struct, frozen=True):
     """What failed is not delivered again."""
     lease: Duration = Duration(0)
     """For how long it is extended; 0: as before."""
+    alone: tuple[Interval, ...] = ()
+    """Only these are extended."""
+
+
+class LeaseOptions(msgspec.Struct, frozen=True):
+    """How items are leased."""
+
+    length: Duration = Duration(0)
+    """For how long; 0: as the queue is set."""
+    together: bool = False
+    """Whether several of one key may come at once, where they are in order."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -93,6 +102,7 @@ class Seen(msgspec.Struct, frozen=True):
 Heard: TypeAlias = Callable[[LateRefusal | None], object]
 """Hears that an update was sent, and whether it came too late."""
 _NOBODY: Final[Heard] = bool
+AS_SET: Final = LeaseOptions()
 
 
 class LeaseReply(msgspec.Struct, frozen=True):
@@ -128,14 +138,12 @@ class LeaseSteps(ABC):
         *,
         ahead: bool,
         before: int,
-        length: Duration = AS_SET,
+        how: LeaseOptions = AS_SET,
     ) -> Steps[LeaseReply | None]:
         """Asks for items once, and sends `word` first; None when there was no queue in time.
 
         What is leased `ahead` waits for its turn (`suspects.py`). With the place of an item, only
         what is more urgent is leased, and nobody waits for that; -1 for any.
-
-        With a `length` they are leased for so long, and not as the queue's settings say.
         """
 
     @abstractmethod
@@ -166,7 +174,7 @@ class LeaseSteps(ABC):
         *,
         ahead: bool = False,
         before: int = -1,
-        length: Duration = AS_SET,
+        how: LeaseOptions = AS_SET,
     ) -> Steps[tuple[LeasedItems | None, LateRefusal | None]]:
         """Leases items; None when nothing came. And whether `word`, sent first, came too late.
 
@@ -183,7 +191,7 @@ class LeaseSteps(ABC):
             try:
                 left = None if told else word
                 answer = yield from self.ask_lease(
-                    items_max, bytes_max, wait, left, ahead=ahead, before=before, length=length
+                    items_max, bytes_max, wait, left, ahead=ahead, before=before, how=how
                 )
                 if not told:
                     late, told = None if answer is None else answer.late, True
@@ -194,8 +202,8 @@ class LeaseSteps(ABC):
                     yield from wait.out()
                     return None, late
                 delivered = yield from self.delivered(answer.leased, answer.asked, bytes_max)
-                if delivered is not None and length:
-                    delivered.lease = length
+                if delivered is not None and how.length:
+                    delivered.lease = how.length
                 if delivered is not None and (yield from self.held(delivered)):
                     return delivered, late
                 if self.away and wait.over:
@@ -207,11 +215,17 @@ class LeaseSteps(ABC):
                 raise
 
     def get_after(
-        self, before: LeasedItems | None, items_max: int, bytes_max: int, timeout: float
+        self,
+        before: LeasedItems | None,
+        items_max: int,
+        bytes_max: int,
+        timeout: float,
+        how: LeaseOptions = AS_SET,
     ) -> Steps[LeasedItems | None]:
         """Leases items, and with the same call says that an earlier lease's are done."""
         if before is None:
-            return (yield from self.lease(items_max, bytes_max, Wait(timeout)))[0]
+            wait = Wait(timeout)
+            return (yield from self.lease(items_max, bytes_max, wait, how=how))[0]
         before.check_process()
         done = before.open_in(None)
         if len(done) > PIECES_MAX:  # more than one call may name
@@ -219,7 +233,8 @@ class LeaseSteps(ABC):
             done = ()
         word = LeaseUpdate(before.token, done=done) if done else None
         heard = partial(self.noted, before, done)
-        return (yield from self.lease(items_max, bytes_max, Wait(timeout), word, heard))[0]
+        asks = self.lease(items_max, bytes_max, Wait(timeout), word, heard, how=how)
+        return (yield from asks)[0]
 
     def ack(self, delivered: LeasedItems, where: Interval | None) -> Steps[None]:
         """These are done; nothing is sent when they are settled already."""
@@ -254,10 +269,13 @@ class LeaseSteps(ABC):
             delivered.lease = length
         yield from self.settle(delivered, LeaseUpdate(delivered.token, extend=True, lease=length))
 
-    def get_for(self, lease: float, timeout: float) -> Steps[LeasedItems | None]:
-        """One item under a lease of its own, of so many seconds."""
-        steps = self.lease(1, BYTES_HIGHEST, Wait(timeout), length=lease_of(lease))
-        return (yield from steps)[0]
+    def extend_alone(self, delivered: LeasedItems, where: Interval, lease: float) -> Steps[None]:
+        """These of a lease end so many seconds from now; the others when they would have."""
+        delivered.check_process()
+        word = LeaseUpdate(delivered.token, lease=lease_of(lease), alone=delivered.open_in(where))
+        if word.alone:
+            yield from self.settle(delivered, word)
+        delivered.check_kept(where)
 
     def _pass_on(self, delivered: LeasedItems) -> Steps[None]:
         """Nodes extend a lease as a whole: what is others' and not extended by them goes back."""

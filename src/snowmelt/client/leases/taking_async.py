@@ -15,11 +15,14 @@ from snowmelt.client.leases.items_async import ImmediateSender, Item, Items, onl
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.looping import checked_prefetch
 from snowmelt.client.leases.steps import (
+    AS_SET,
     BYTES_HIGHEST,
     BYTES_MAX,
     ITEMS_HIGHEST,
+    LeaseOptions,
     Seen,
     checked_count,
+    lease_of,
 )
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.queue.open_once import OpenOnce
@@ -79,15 +82,8 @@ class LeasingQueue(Generic[S]):
 
         With `lease` it is leased for so many seconds, whatever the queue's setting is.
         """
-        if lease is not None:
-            if self._first is not None:
-                await self._first.send(timeout)
-            get = self._steps.get_for(lease, timeout)
-            delivered = await leasing(self._port, self._steps, get)
-            if delivered is None:
-                raise Empty(self._steps.empty(timeout))
-            return only(self._sender, delivered)
-        return only(self._sender, await self._leased(None, 1, BYTES_HIGHEST, timeout))
+        how = AS_SET if lease is None else LeaseOptions(lease_of(lease))
+        return only(self._sender, await self._leased(None, 1, BYTES_HIGHEST, timeout, how))
 
     async def get_many(
         self,
@@ -96,8 +92,14 @@ class LeasingQueue(Generic[S]):
         bytes_max: int = BYTES_MAX,
         timeout: float = TIMEOUT,
         ack: Items | None = None,
+        lease: float | None = None,
+        together: bool = False,
     ) -> Items:
         """Leases the first items there are, waiting for one. Raises `Empty`.
+
+        With `lease` they are leased for so many seconds, whatever the queue's setting is. Where
+        items are in order by key, one of each key comes; with `together` as many as there are, in
+        order. No other of that key is given out until the last of them has ended or gone back.
 
         `ack` are items of an earlier get, done with, whose acknowledgement goes along with this
         call. When their lease was lost, the new ones are returned all the same, and the old ones'
@@ -110,26 +112,35 @@ class LeasingQueue(Generic[S]):
                 "ack", ack, "the Items of an earlier get_many; an Item has its own ack()"
             )
         before = ack.delivered if ack is not None else None
-        return Items(self._sender, await self._leased(before, items_max, bytes_max, timeout))
+        how = AS_SET if lease is None and not together else LeaseOptions(lease_of(lease), together)
+        return Items(self._sender, await self._leased(before, items_max, bytes_max, timeout, how))
 
     async def _leased(
-        self, before: LeasedItems | None, items_max: int, bytes_max: int, timeout: float
+        self,
+        before: LeasedItems | None,
+        items_max: int,
+        bytes_max: int,
+        timeout: float,
+        how: LeaseOptions = AS_SET,
     ) -> LeasedItems:
         delivered: LeasedItems | None
         if self.tracing is not None:
             with self.tracing.get(self.name) as span:
-                leased = self._plain._leased(before, items_max, bytes_max, timeout)  # noqa: SLF001
+                asked = before, items_max, bytes_max, timeout, how
+                leased = self._plain._leased(*asked)  # noqa: SLF001
                 delivered = await leased
                 span.link(delivered.parts)
                 return delivered
         if self._first is not None:
             await self._first.send(timeout)
-        asked = self._kind.asked(items_max, bytes_max, timeout, before)
-        if asked is None:
-            get = self._steps.get_after(before, items_max, bytes_max, timeout)
+        joint = None
+        if how is AS_SET:
+            joint = self._kind.asked(items_max, bytes_max, timeout, before)
+        if joint is None:
+            get = self._steps.get_after(before, items_max, bytes_max, timeout, how)
             delivered = await leasing(self._port, self._steps, get)
         else:
-            delivered = await self._gets.ask(asked)
+            delivered = await self._gets.ask(joint)
         if delivered is None:
             raise Empty(self._steps.empty(timeout))
         return delivered
@@ -141,9 +152,14 @@ class LeasingQueue(Generic[S]):
         checked_count("count", count, ITEMS_HIGHEST)
         return await run_async(self._port, self._steps.peek(count, dead, timeout))
 
-    async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
-        """Removes all items that wait (or all dead ones) for ever; returns how many."""
-        return await run_async(self._port, self._steps.purge(dead, timeout))
+    async def purge(
+        self, *, dead: bool = False, leased: bool = False, timeout: float = TIMEOUT
+    ) -> int:
+        """Removes all items that wait (or all dead ones) for ever; returns how many.
+
+        With `leased` it removes what consumers have, too: acknowledging that says nothing any more.
+        """
+        return await run_async(self._port, self._steps.purge(dead, leased, timeout))
 
     def consume(self, prefetch: int | None = None, timeout: float | None = None) -> ItemLoop:
         """Items one by one, for ever, or until none came for `timeout` seconds.

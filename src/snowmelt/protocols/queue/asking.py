@@ -266,7 +266,7 @@ def _of_schedule(ask: Schedule | Unschedule, _: int) -> str:
 
 
 def _of_settle(settle: calls.Settle, wall: int) -> str:
-    named = (*settle.done, *settle.back)
+    named = (*settle.done, *settle.back, *settle.alone)
     first = min([one.start for one in named], default=0)
     last = max([one.stop for one in named], default=0)
     delay = _delay(settle.due, wall) if settle.due else 0

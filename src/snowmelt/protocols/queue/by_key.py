@@ -13,6 +13,8 @@ An item may have a *key*, such as the tenant or the account that it is for.
 4. `in_order_by_key`: the items of a key are given in the queue's order, and none while one of them
    is in hand. What is delayed, by its put or by its retry, keeps its place: those behind it wait
    for it. What is dead is passed by. When it comes back, it is the first of those that wait.
+   A get that takes items *together* has several of a key at once, one behind the other. None of
+   that key is given then until the last of those has ended or gone back.
 5. `per_second` and `per_second_by_key`: see `pacing.py`.
 6. `fair`: the key with the least in hand comes next; of several the one that was given nothing for
    the longest time in this term, and of those the one whose first item comes first in the queue's
@@ -74,6 +76,12 @@ class Waiting(msgspec.Struct):
     entry: "Entry | None" = None
     """As it stands among the keys that may go on. None where it may not."""
 
+    def pass_over(self, ready: IntervalSet, delays: Pieces[int]) -> None:
+        """What ended, and is the next of those that wait."""
+        while self.gone and self.ranks and not _stands(self.ranks[0] & _PLACE, ready, delays):
+            heappop(self.ranks)
+            self.gone -= 1
+
 
 class ByKey:
     """Of one queue.
@@ -112,7 +120,8 @@ class ByKey:
         self._fair = bool(settings.fair)
         self._in_order = bool(settings.in_order_by_key)
         self._at_once = settings.at_once or _NO_LIMIT
-        self._most = 1 if self._in_order else settings.at_once_by_key or _NO_LIMIT
+        self._together = settings.at_once_by_key or _NO_LIMIT
+        self._most = 1 if self._in_order else self._together
         self._items: dict[int, int] = {}
         """How many items of each key live."""
         self._fresh = IntervalSet()
@@ -282,9 +291,8 @@ class ByKey:
     def _look(self, key: Waiting) -> None:
         """Whether a key may go on with what waits, and where it stands then."""
         ranks, number = key.ranks, key.number
-        while key.gone and ranks and not _stands(ranks[0] & _PLACE, self._ready, self._delays):
-            heappop(ranks)
-            key.gone -= 1
+        if key.gone:
+            key.pass_over(self._ready, self._delays)
         if not ranks:
             key.entry = None
             self._waiting.pop(number, None)
@@ -312,11 +320,17 @@ class ByKey:
         return not number or (held < self._most and number not in self._rests)
 
     def choose(
-        self, items_max: int, bytes_max: int, pace: Pace | None = None, *, before: int = -1
+        self,
+        items_max: int,
+        bytes_max: int,
+        pace: Pace | None = None,
+        *,
+        before: int = -1,
+        together: bool = False,
     ) -> list[int]:
         """What a get may take, in its order (rule 8): it is in hand from now on.
 
-        Of items that come before the one at a position, if one is named.
+        Of items that come before the one at a position, if one is named. `together`: see rule 4.
         """
         if pace is not None:
             for number in pace.rested():
@@ -327,10 +341,16 @@ class ByKey:
             most = min(most, pace.room())
         bound = self._rank(before) if before >= 0 else 1 << 2 * _RANK_BITS
         get = _Get(most, bytes_max, bound, pace, [], most * self._batches.largest > bytes_max)
+        if together and self._in_order:
+            get.together = self._together
+            self._look_at(LOOKED_MOST)
         look = most
         while len(get.chosen) < get.most:
             entry = self._first_open()
             if self._fresh.total and (entry is None or (0, 0, self._fresh.first.start) < entry[:3]):
+                if get.together > 1:  # what stands behind each is to be known
+                    self._look_at(LOOKED_MOST)
+                    continue
                 first = self._fresh.first
                 stop = min(first.stop, first.start + look, get.bound)
                 if entry is not None and entry[:2] == (0, 0):
@@ -356,19 +376,21 @@ class ByKey:
         return None
 
     def _give_waiting(self, entry: Entry, get: "_Get") -> None:
-        """The first item of a key that may go on."""
+        """The first item of a key that may go on, and those that come together with it."""
         *_, rank, number = entry
         if get.weighed and get.is_full(self._batches.mean(rank & _PLACE)):
             return
         heappop(self._open)
         key = self._waiting[number]
         key.entry = None
-        if get.pace is not None and not get.pace.take(number, self.names.name(number)):
-            self._rests.add(number)
-            return
-        heappop(key.ranks)
-        self._give(rank & _PLACE, number, get)
-        self._look(key)
+        while get.pace is None or get.pace.take(number, self.names.name(number)):
+            heappop(key.ranks)
+            self._give(rank & _PLACE, number, get)
+            rank = get.behind(key, self.held[number], self._fresh, self._ready, self._delays)
+            if rank < 0 or (get.weighed and get.is_full(self._batches.mean(rank & _PLACE))):
+                self._look(key)
+                return
+        self._rests.add(number)
 
     def _give_fresh(self, where: Interval, get: "_Get") -> None:
         """Those of some that are fresh which a get may take; the others wait (rule 10)."""
@@ -473,6 +495,26 @@ class _Get(msgspec.Struct):
     chosen: list[int]
     weighed: bool
     """Whether it may be full before it has as many as it may."""
+    together: int = 1
+    """So many of a key that is in order (rule 4)."""
+
+    def behind(
+        self,
+        key: Waiting,
+        held: int,
+        fresh: IntervalSet,
+        ready: IntervalSet,
+        delays: Pieces[int],
+    ) -> int:
+        """The rank of what comes together with the last one of a key; below 0 for nothing."""
+        if held >= self.together or len(self.chosen) >= self.most or not key.number:
+            return -1
+        key.pass_over(ready, delays)
+        if not key.ranks or key.ranks[0] & _PLACE not in ready:
+            return -1
+        rank = key.ranks[0]
+        unknown = fresh.total and rank > fresh.first.start
+        return -1 if unknown or rank >= self.bound else rank
 
     def is_full(self, size: int) -> bool:
         """Whether there is no room for an item of so many bytes, but for the first."""

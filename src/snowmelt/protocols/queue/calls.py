@@ -286,6 +286,8 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
     """With `extend`: how long it lasts from now on, and when it is extended again; 0: as before."""
     secret: Secret = b""
     """As it came with the lease."""
+    alone: Intervals = ()
+    """Extend these alone, for as long as `lease` says (`settling.py`, rule 2)."""
 
 
 class Settled(msgspec.Struct, frozen=True, tag="fifo.settled", array_like=True):
@@ -348,6 +350,8 @@ class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
     """As in `Put`."""
     lease: Length = Duration(0)
     """How long these are leased, in a queue of one partition; 0: as the queue's settings say."""
+    together: bool = False
+    """Whether several items of one key may come at once, in order (`by_key.py`, rule 4)."""
 
 
 class CancelGet(msgspec.Struct, frozen=True, tag="fifo.leave", array_like=True):
@@ -540,6 +544,8 @@ class Purge(msgspec.Struct, frozen=True, tag="fifo.purge", array_like=True):
 
     queue: Label
     dead: bool = False
+    leased: bool = False
+    """Remove what is leased, too."""
 
 
 class Pause(msgspec.Struct, frozen=True, tag="fifo.pause", array_like=True):

@@ -90,7 +90,8 @@ class Getting:
         ahead = get.ahead and self._home.settings.deliveries_max > 1
         if get.ahead and not ahead:  # each delivery is the last
             items_max = 1
-        found = state.first(items_max, bytes_max, before=get.before, pace=self._pace)
+        before, together = get.before, get.together
+        found = state.first(items_max, bytes_max, before=before, together=together, pace=self._pace)
         if not found:
             return False
         token = next(self.tokens)

@@ -15,7 +15,7 @@ import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration, later, milliseconds
-from snowmelt.core.interval import Interval, merged
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
@@ -26,7 +26,7 @@ from snowmelt.protocols.queue.backups import Save
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.consumers import Using
 from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.deadlines import Deadlines, delay
+from snowmelt.protocols.queue.deadlines import Deadlines
 from snowmelt.protocols.queue.delivery import DeliveryBuilder
 from snowmelt.protocols.queue.failures import tellable
 from snowmelt.protocols.queue.follower_progress import FollowerProgress, Followers, copied
@@ -48,6 +48,7 @@ from snowmelt.protocols.queue.restoring import Restoring
 from snowmelt.protocols.queue.retention import Retention
 from snowmelt.protocols.queue.scheduling import Scheduling
 from snowmelt.protocols.queue.send_window import SendWindow
+from snowmelt.protocols.queue.settling import TOKEN_BITS, Settling
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS, QueueState, delivered, leased, put_in_all
 from snowmelt.protocols.queue.statuses import (
@@ -66,8 +67,6 @@ from snowmelt.protocols.queue.withdrawing import Withdrawing
 from snowmelt.protocols.queue.words import ReplyTo, Show, SpreadPut
 from snowmelt.protocols.queue.write_queue import WriteQueue
 
-TOKEN_BITS: Final = 40
-"""A token is its leader's term, and so many bits that count within it."""
 CHECKED_EACH: Final = 16
 """After so many steps it is checked that records tell the state: that costs as much as it has. And
 after so many looks all is checked though nothing has changed."""
@@ -113,6 +112,7 @@ class Leader:
         self.storing = Storing(outbox, home, self.state, self.log, ways_in, self.delivery.open)
         tokens = counting((home.term << TOKEN_BITS) + 1)
         self.getting = Getting(outbox, home, self.state, self.log, self._deadlines, tokens, pace)
+        self.settling = Settling(outbox, home, self.state, self._deadlines, tokens)
         self.transacting = Transacting(
             outbox, home, self.state, self.log, self.publishing, self.delivery, self.getting
         )
@@ -174,7 +174,7 @@ class Leader:
             return
         refused = ""
         if get.settle is not None:
-            said = self._settle_once(operation, get.settle)
+            said = self.settling.settle(operation, get.settle)
             refused = said.text if isinstance(said, Declined) else ""
         self.getting.get(operation, get, refused)
 
@@ -191,62 +191,7 @@ class Leader:
 
     def settle(self, operation: OperationId, settle: calls.Settle) -> None:
         """A consumer says what became of its items."""
-        self.log.owe(ReplyTo(operation, self._settle_once(operation, settle)))
-
-    def _settle_once(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
-        before = self._said.get(operation)
-        if before is not None:
-            return before
-        most = self._outbox.limits.answered
-        said = keep(self._said, operation, self._settled(operation, settle), most)
-        if settle.token not in self.state.leases:
-            self._deadlines.forget(settle.token)
-        return said
-
-    def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
-        state, token = self.state, settle.token
-        lease = state.leases.get(token)
-        if lease is not None and (settle.secret != lease.secret or lease.promised is not None):
-            return Declined("LeaseLost", f"lease {token} of queue {self.home.queue!r} is another's")
-        if token >> TOKEN_BITS < self.home.since:
-            text = f"queue {self.home.queue!r}, of which lease {token} is, was deleted"
-            return Declined("LeaseLost", text)
-        if lease is None and state.enders.get(token) == operation:
-            return calls.Settled(0)
-        over = lease is None and (settle.back or settle.extend or not settle.done)
-        strange = [] if over else state.settle(token, merged(settle.done))
-        if over or (strange and lease is None):
-            return Declined(
-                "LeaseLost",
-                f"lease {token} of queue {self.home.queue!r} is not held any more: its time was "
-                "over, or it was given back; its items may be with another consumer",
-            )
-        if strange:
-            text = f"position {strange[0].start} is not held under lease {token}"
-            return Declined("LeaseLost", text)
-        if lease is None:
-            return calls.Settled(0)
-        if settle.back:
-            self._give_back(operation, settle)
-        left = lease.left.total
-        if not (left and settle.extend and token in self._deadlines):
-            return calls.Settled(left)
-        if settle.lease and settle.lease != lease.length:
-            lease.length = settle.lease
-            state.touch(token)
-        self._outbox.wake(self._deadlines.begin(token, self._outbox.now, lease.length))
-        return calls.Settled(left, lease.length or self.home.settings.lease)
-
-    def _give_back(self, operation: OperationId, settle: calls.Settle) -> None:
-        due = delay(self._outbox, settle.due)
-        self.state.give_back(
-            operation,
-            settle.token,
-            merged(settle.back),
-            due=due,
-            reason=settle.reason,
-            dead=settle.dead,
-        )
+        self.log.owe(ReplyTo(operation, self.settling.settle(operation, settle)))
 
     def end_leases(self) -> None:
         """There is no other process that could hold one."""
@@ -318,8 +263,8 @@ class Leader:
         match ask:
             case ChangeItem():
                 return change_item(state, operation, ask)
-            case calls.Purge(dead=dead):
-                return state.purge(dead=dead)
+            case calls.Purge(dead=dead, leased=held):
+                return state.purge(dead=dead, held=held)
             case calls.ReleaseGroup(group=name):
                 return release(state, name)
             case calls.Pause(paused=paused):

@@ -84,6 +84,7 @@ class _Leased(msgspec.Struct, frozen=True, array_like=True):
     seen: PhaseStamp = NEVER
     secret: bytes = b""
     promised: TransactionName | None = None
+    of: int = 0
 
 
 def changed(state: QueueState) -> tuple[Pairs, tuple[Interval, ...]]:
@@ -204,8 +205,9 @@ def _part(state: QueueState, kind: bytes) -> _Part:
 
 def _of_lease(lease: Lease) -> bytes:
     row = lease.operation, steps(lease.left), lease.ahead
-    if lease.promised is not None:
-        return _ENCODE((*row, lease.length, lease.seen, lease.secret, lease.promised))
+    if lease.promised is not None or lease.of:
+        late = lease.secret, lease.promised, lease.of
+        return _ENCODE((*row, lease.length, lease.seen, *late))
     if lease.secret:
         return _ENCODE((*row, lease.length, lease.seen, lease.secret))
     if lease.seen != NEVER:
@@ -239,6 +241,17 @@ def bring_in(state: QueueState, some: Records) -> None:
         state.changed[key] = None
 
 
+def _restore_lease(state: QueueState, token: int, told: _Leased) -> None:
+    left, how = IntervalSet(stepped(told.left)), (told.ahead, told.length, told.seen)
+    late = told.secret, told.promised, told.of
+    state.leases[token] = Lease(told.operation, left, *how, *late)
+    if told.of:
+        state.pieces.setdefault(told.of, []).append(token)
+    else:
+        state.tokens[told.operation] = token
+    state.transactions.promise(told.promised, token)
+
+
 def _restore(state: QueueState, key: bytes, value: bytes) -> None:
     rest = key[1:]
     match key[:1]:
@@ -252,11 +265,7 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
         case b"b" | b"d" | b"i":
             state.batches.restore(key, value)
         case b"l":
-            told, token = _DECODE(value, type=_Leased), int.from_bytes(rest)
-            left, how = IntervalSet(stepped(told.left)), (told.ahead, told.length, told.seen)
-            state.leases[token] = Lease(told.operation, left, *how, told.secret, told.promised)
-            state.tokens[told.operation] = token
-            state.transactions.promise(told.promised, token)
+            _restore_lease(state, int.from_bytes(rest), _DECODE(value, type=_Leased))
         case b"c":
             state.takers.restore(key, value)
         case b"p" | b"n":

@@ -69,6 +69,8 @@ class Lease(msgspec.Struct):
     """Who settles it must say so; empty in leases of before there was one."""
     promised: TransactionName | None = None
     """With which alone it ends."""
+    of: int = 0
+    """The token of the lease that it was a part of, until it was extended alone; else 0."""
 
 
 class ItemCounts(msgspec.Struct, array_like=True):
@@ -132,6 +134,8 @@ class QueueState:
         """When delays end, and from where to where each is; some may be over."""
         self.leases: dict[int, Lease] = {}
         self.tokens: dict[OperationId, int] = {}
+        self.pieces: dict[int, list[int]] = {}
+        """By the token of a lease, those of its parts that were extended alone (`settling.py`)."""
         self.takers = Takers(self.changed)
         self.enders: OrderedDict[int, OperationId] = OrderedDict()
         """By the tokens of the last leases of which something went back: which call ended each."""
@@ -226,6 +230,7 @@ class QueueState:
         *,
         before: int = -1,
         in_turn: bool = False,
+        together: bool = False,
         pace: Pace | None = None,
     ) -> list[Interval]:
         """The first ready items, as many as are asked for, and one if there is any.
@@ -240,7 +245,9 @@ class QueueState:
             return []
         limits = self.limits
         if self.by_key is not None:
-            places = self.by_key.choose(items_max, bytes_max, pace, before=before)
+            places = self.by_key.choose(
+                items_max, bytes_max, pace, before=before, together=together
+            )
             return _chosen(self, self.by_key, places, in_turn=in_turn)
         if self.keyed is not None:
             places = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
@@ -323,8 +330,9 @@ class QueueState:
             left.remove(part)
             self._return(part, due, reason, most, ahead=lease is not None and lease.ahead)
         if not left.total:
-            self.enders[token] = operation
-            self.changed[b"e" + token.to_bytes(8)] = None
+            name = token if lease is None else lease.of or token
+            self.enders[name] = operation
+            self.changed[b"e" + name.to_bytes(8)] = None
             if len(self.enders) > self.limits.enders:
                 oldest, _ = self.enders.popitem(last=False)
                 self.changed[b"e" + oldest.to_bytes(8)] = None
@@ -349,7 +357,10 @@ class QueueState:
     def end_lease(self, token: int) -> None:
         """Nothing is held under it any more."""
         lease = self.leases.pop(token)
-        self.tokens.pop(lease.operation, None)
+        if lease.of:
+            leave_whole(self.pieces, lease.of, token)
+        else:
+            self.tokens.pop(lease.operation, None)
         self.touch(token)
 
     def _return(self, where: Interval, due: int, reason: str, most: int, *, ahead: bool) -> None:
@@ -402,10 +413,15 @@ class QueueState:
         self.paused = paused
         self.changed[STATUS] = None
 
-    def purge(self, *, dead: bool) -> int:
-        """Ends all that waits, or all that is dead; how many."""
+    def purge(self, *, dead: bool, held: bool = False) -> int:
+        """Ends all that waits, or all that is dead, and what is leased if asked; how many."""
         gone = list(self.dead) if dead else [*self.ready, *(where for where, _ in self.delays)]
-        count = remove(self, gone)
+        for token, lease in list(self.leases.items()) if held else ():
+            if lease.promised is None:  # else a step has it, and may be decided already
+                self.counts.returned += lease.left.total
+                gone += lease.left
+                self.end_lease(token)
+        count = remove(self, sorted(gone))
         self.counts.purged += count
         return count
 
@@ -471,6 +487,13 @@ class QueueState:
         assert leased(self) == sum([where.size for where in held]), "the leased are miscounted"
         if self.by_key is not None:
             self.by_key.check(live, [*held, *self.groups.held(live)])
+
+
+def leave_whole(pieces: dict[int, list[int]], whole: int, token: int) -> None:
+    """A part of a lease, extended alone, is over."""
+    pieces[whole].remove(token)
+    if not pieces[whole]:
+        del pieces[whole]
 
 
 def leased(state: QueueState) -> int:

@@ -1,8 +1,8 @@
 """Order and limits by key, as those saw it who put and got.
 
 1. *In order.* Of a key, what stands behind an item is got only when that one has ended: somebody
-   began to acknowledge it before. Items that were set aside as dead are not known here, so where
-   some may be, nothing is said.
+   began to acknowledge it before. Or both came with one get. Items that were set aside as dead are
+   not known here, so where some may be, nothing is said.
 2. *At once.* An item is in hand for certain from when its get returned until somebody began to say
    what became of it, or until `held`. No more are at any moment than the limit says.
 3. *In a second.* A lease was given while its get lasted. So many gets as the limit says may lie
@@ -68,13 +68,21 @@ def check_in_order_by_key(history: History) -> Verdict:
         if value in keys:
             lines[keys[value]].append((at, value))
     for key, line in lines.items():
-        latest, before = -1, None
+        behind: list[tuple[int, Value]] = []
         for _, value in sorted(line, key=lambda one: one[0]):
-            if before is not None and value in first and first[value].until < latest:
+            get = first.get(value)
+            late = (
+                []
+                if get is None
+                else [
+                    (end, one) for end, one in behind if end > get.until and one not in get.values
+                ]
+            )
+            if get is not None and late:
+                _, before = max(late, key=lambda one: one[0])
                 sentence = f"{value!r} of key {key!r} was got before {before!r} had ended"
-                return Invalid(IN_ORDER, sentence, (places[before][1], first[value]))
-            if (end := ends.get(value, NEVER)) > latest:
-                latest, before = end, value
+                return Invalid(IN_ORDER, sentence, (places[before][1], get))
+            behind.append((ends.get(value, NEVER), value))
     return Valid(IN_ORDER)
 
 

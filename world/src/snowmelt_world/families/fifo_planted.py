@@ -27,6 +27,7 @@ from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.node_drain import NodeDrain
 from snowmelt.protocols.queue.producers import Producers, ProducerState
+from snowmelt.protocols.queue.settling import Settling
 from snowmelt.protocols.queue.takeover import TakeOver
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt_world.planted import QUEUE_BUGS, Bug
@@ -94,13 +95,14 @@ class LateDeadlines(Deadlines):
         return self._lease if super().left(token, now) > 0 else 0
 
 
-class ForgetfulLeader(Leader):
+class ForgetfulSettling(Settling):
     """Asked again what it has settled, it settles it again, or finds nothing to settle."""
 
-    def _settle_once(self, operation: OperationId, settle: calls.Settle) -> Any:
-        self.state.enders.pop(settle.token, None)
+    def settle(self, operation: OperationId, settle: calls.Settle) -> Any:
+        """Anew each time."""
+        self._state.enders.pop(settle.token, None)
         said = self._settled(operation, settle)
-        self.state.enders.pop(settle.token, None)
+        self._state.enders.pop(settle.token, None)
         return said
 
 
@@ -199,7 +201,7 @@ class Spoiled(QueueNode):
             case Bug.LATE_LEASE:
                 leader.delivery._deadlines.__class__ = LateDeadlines  # noqa: SLF001 - it is spoiled
             case Bug.FORGOTTEN_ANSWER:
-                leader.__class__ = ForgetfulLeader
+                leader.settling.__class__ = ForgetfulSettling
             case Bug.CUT_ENDURED:
                 leader.followers.__class__ = PatientFollowers
             case _:

@@ -15,7 +15,7 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
-from snowmelt.client.leases.steps import LeaseUpdate
+from snowmelt.client.leases.steps import LeaseOptions, LeaseUpdate
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import LeaseLost, NoSuchQueue
@@ -173,7 +173,9 @@ class KeyUser(User):
     def take(self, most: int, acks: float) -> Steps[bool]:
         """Some items; whether there were any."""
         called, wait = self.now, Wait(self.chance.choice((0.0, 0.5, 3.0)))
-        answer = yield from self.steps.ask_lease(most, BYTES, wait, ahead=False, before=-1)
+        how = LeaseOptions(together=self.chance.random() < 0.3)
+        asks = self.steps.ask_lease(most, BYTES, wait, ahead=False, before=-1, how=how)
+        answer = yield from asks
         if answer is None or not answer.leased.token:
             return False
         delivered = yield from self.steps.delivered(answer.leased, answer.asked, BYTES)

@@ -227,3 +227,47 @@ def test_a_task_brings_dead_letters_back_once(sqs: Any, other: Any, made: Make) 
         time.sleep(0.1)
     assert told["ApproximateNumberOfMessagesMoved"] == 5
     assert counts(sqs, dead) == ("0", "0", "0")
+
+
+def test_purging_ends_what_is_in_flight_too(sqs: Any, made: Make) -> None:
+    url = made()
+    for body in ("one", "two"):
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+    [got] = sqs.receive_message(QueueUrl=url, VisibilityTimeout=1)["Messages"]
+    sqs.purge_queue(QueueUrl=url)
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=got["ReceiptHandle"])
+    time.sleep(1.1)
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+
+
+def test_a_batch_of_deletes_has_an_outcome_for_each(sqs: Any, made: Make) -> None:
+    url = made(VisibilityTimeout="60")
+    entries = [{"Id": str(at), "MessageBody": str(at)} for at in range(4)]
+    sqs.send_message_batch(QueueUrl=url, Entries=entries)
+    got = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    handles = {one["Body"]: one["ReceiptHandle"] for one in got}
+    for body, seconds in (("1", 0), ("2", 90)):
+        sqs.change_message_visibility(
+            QueueUrl=url, ReceiptHandle=handles[body], VisibilityTimeout=seconds
+        )
+    gone = [{"Id": f"m{body}", "ReceiptHandle": handle} for body, handle in handles.items()]
+    told = sqs.delete_message_batch(QueueUrl=url, Entries=gone)
+    assert {one["Id"] for one in told["Successful"]} == {"m0", "m1", "m2", "m3"}
+    [again] = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    assert again["Body"] == "1", "an expired receipt deletes nothing"
+
+
+def test_groups_of_a_standard_queue_take_fair_turns(sqs: Any, other: Any, made: Make) -> None:
+    url = made()
+    entries = [
+        {"Id": str(at), "MessageBody": f"loud {at}", "MessageGroupId": "loud"} for at in range(5)
+    ]
+    told = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+    assert len(told["Successful"]) == 5
+    for group in ("still", "quiet"):
+        other.send_message(QueueUrl=url, MessageBody=group, MessageGroupId=group)
+    sqs.send_message(QueueUrl=url, MessageBody="nobody's")
+    came = [sqs.receive_message(QueueUrl=url)["Messages"][0]["Body"] for _ in range(5)]
+    assert came[0].startswith("loud")
+    assert came[1:4] == ["still", "quiet", "nobody's"]
+    assert came[4].startswith("loud")

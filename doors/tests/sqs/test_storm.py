@@ -13,6 +13,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -162,58 +164,71 @@ def free() -> int:
         return port
 
 
-def storm(folder: Path, kills: int) -> History:
-    """Kills a door, or the node, so often; what programs saw of it."""
-    chance, history = random.Random(kills), History()
+@contextmanager
+def running(folder: Path) -> Iterator[list[Program]]:
+    """A node and two doors of it."""
     at = free()
     words = "node", "--data", str(folder), "--id", "n1", "--listen", f"127.0.0.1:{at}"
     begin = "found", "--data", str(folder), "--id", "n1"
     subprocess.run([sys.executable, "-m", "snowmelt", *begin], check=True, capture_output=True)
     programs = [Program(at, *words)]
-    programs[0].wait()
-    url = f"snowmelt://127.0.0.1:{at}"
-    for _ in range(2):
-        port = free()
-        words = "sqs", "--url", url, "--listen", f"127.0.0.1:{port}"
-        programs.append(Program(port, *words))
-    stop, over = threading.Event(), threading.Event()
     try:
+        programs[0].wait()
+        for _ in range(2):
+            port = free()
+            url = f"snowmelt://127.0.0.1:{at}"
+            programs.append(Program(port, "sqs", "--url", url, "--listen", f"127.0.0.1:{port}"))
         for one in programs:
             one.wait()
-        clients = [client_of(one.port) for one in programs[1:]]
-        clients[0].create_queue(
-            QueueName="storm", Attributes={"VisibilityTimeout": str(VISIBILITY)}
-        )
-        senders = [
-            threading.Thread(target=send, args=(clients, history, stop, f"s{at}"))
-            for at in range(2)
-        ]
-        receivers = [
-            threading.Thread(target=receive, args=(clients, history, over, f"r{at}"))
-            for at in range(2)
-        ]
-        for thread in (*senders, *receivers):
-            thread.start()
-        for number in range(kills):
-            time.sleep(chance.uniform(0.3, 1.0))
-            victim = programs[0] if number % 3 == 2 else chance.choice(programs[1:])
-            victim.kill()
-            victim.wait()
-        stop.set()
-        for thread in senders:
-            thread.join()
-        until = time.monotonic() + 60
-        while time.monotonic() < until and history.sent - set(history.received):
-            time.sleep(0.2)
-        time.sleep(VISIBILITY + 1)
-        over.set()
-        for thread in receivers:
-            thread.join()
+        yield programs
     finally:
-        stop.set()
-        over.set()
         for one in reversed(programs):
             one.end()
+
+
+def kill(programs: list[Program], kills: int) -> None:
+    """So often a door, or the node."""
+    chance = random.Random(kills)
+    for number in range(kills):
+        time.sleep(chance.uniform(0.3, 1.0))
+        victim = programs[0] if number % 3 == 2 else chance.choice(programs[1:])
+        victim.kill()
+        victim.wait()
+
+
+def storm(folder: Path, kills: int) -> History:
+    """Kills a door, or the node, so often; what programs saw of it."""
+    history, stop, over = History(), threading.Event(), threading.Event()
+    with running(folder) as programs:
+        try:
+            clients = [client_of(one.port) for one in programs[1:]]
+            clients[0].create_queue(
+                QueueName="storm", Attributes={"VisibilityTimeout": str(VISIBILITY)}
+            )
+            senders = [
+                threading.Thread(target=send, args=(clients, history, stop, f"s{at}"))
+                for at in range(2)
+            ]
+            receivers = [
+                threading.Thread(target=receive, args=(clients, history, over, f"r{at}"))
+                for at in range(2)
+            ]
+            for thread in (*senders, *receivers):
+                thread.start()
+            kill(programs, kills)
+            stop.set()
+            for thread in senders:
+                thread.join()
+            until = time.monotonic() + 60
+            while time.monotonic() < until and history.sent - set(history.received):
+                time.sleep(0.2)
+            time.sleep(VISIBILITY + 1)
+            over.set()
+            for thread in receivers:
+                thread.join()
+        finally:
+            stop.set()
+            over.set()
     return history
 
 

@@ -6,8 +6,9 @@ How SQS's words are ours:
    with `_` or `-` has `sqs.` before it. So other programs may put and get there, too.
 2. A message is an item. Its body is the item's body; its id, its attributes and what else SQS knows
    of it stand in the header `sqs` (`messages.py`).
-3. The visibility timeout is the length of a lease. Each message has a lease of its own, whose
-   length the program chooses as it receives, and may change later.
+3. The visibility timeout is the length of a lease, which the program chooses as it receives. What
+   one answer brings is under one lease; when the time of one message is changed, that one is
+   extended alone.
 4. A receipt names that lease and the item's position. The lease lies in the cluster, and belongs
    to no door: any door can settle it, and one that dies gives nothing back early. In an embedded
    folder leases end with the door, as they do there with any program.
@@ -27,9 +28,12 @@ How SQS's words are ours:
 11. Users are the cluster's: an access key is a user's name, and a secret key is that user's secret.
     `put` is needed to send, `get` to receive and delete, `manage` for queues themselves. Policies
     are kept and shown, and decide nothing.
-12. A FIFO queue is a fifo of ours that is in order by key; a message's group is its key. So one
-    message of a group is in flight at a time. Its sequence number is its position.
-13. What is sent twice to a FIFO queue is found by a log of deduplication ids, and put under one
+12. A FIFO queue is a fifo of ours that is in order by key; a message's group is its key. One answer
+    has as many messages of a group as there are, in order. While one of them is in flight no other
+    of the group is received. Its sequence number is its position.
+13. In a standard queue `MessageGroupId` is a key, too: from the first message that has one on, the
+    queue is fair by key. The group with the fewest messages in flight comes next.
+14. What is sent twice to a FIFO queue is found by a log of deduplication ids, and put under one
     number, which puts it once (`deduplication.py`).
-14. When a program leaves a long poll, what came for it goes back as if it had not been taken.
+15. When a program leaves a long poll, what came for it goes back as if it had not been taken.
 """

@@ -62,6 +62,8 @@ class QueueRecord(msgspec.Struct, frozen=True):
     """When it was purged last."""
     uid: str = ""
     """Another for each that is made, also of one name."""
+    fair: bool = False
+    """Whether a standard queue has had messages with a group: then groups have fair turns."""
 
     @property
     def is_fifo(self) -> bool:

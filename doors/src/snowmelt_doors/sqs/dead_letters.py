@@ -12,7 +12,7 @@ import msgspec
 
 from snowmelt.aio import Item
 from snowmelt.core.errors import LeaseLost
-from snowmelt_doors.sqs.attributes import QueueRecord, engine_name
+from snowmelt_doors.sqs.attributes import QueueRecord
 from snowmelt_doors.sqs.messages import SqsMessage, packed
 from snowmelt_doors.sqs.queues import SqsQueues
 
@@ -39,5 +39,5 @@ class DeadLetters:
         """An item of another queue comes in there, and is acknowledged."""
         async with self._queues.cluster.step() as step:
             step.ack(item)
-            queue = self._queues.cluster.fifo(engine_name(target))
+            queue = self._queues.fifo(target)
             step.put(queue, body, headers=headers, key=item.key)

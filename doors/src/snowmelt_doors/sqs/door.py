@@ -98,6 +98,7 @@ class SqsDoor:
         except SqsError as error:
             return refusal(error, xml=xml)
         except NoSuchQueue:
+            self.queues.fifos.clear()  # it may be made anew by another program
             return refusal(no_queue(), xml=xml)
         except SnowmeltError as error:
             return refusal(told(error), xml=xml)

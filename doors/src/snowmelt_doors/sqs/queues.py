@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -33,6 +34,7 @@ DELETION_SECONDS: Final = 15.0
 PURGE_SECONDS: Final = 60.0
 _TRIES: Final = 20
 _PAGE: Final = 1_000
+_FIFOS_MAX: Final = 1_000
 _DELIVERIES: Final = 1_000_000
 """A door counts what failed itself: its queue of ours sets nothing aside."""
 _ACTIONS: Final = (
@@ -67,6 +69,9 @@ class SqsQueues:
         self.deduplication = Deduplication(cluster)
         self._records: dict[str, tuple[int, QueueRecord]] = {}
         """Rows of the registry that were read, by name: the version, and what it is."""
+        self.fifos: OrderedDict[tuple[str, str], tuple[str, Fifo]] = OrderedDict()
+        """By name and producer: of which queue it is, and the handle. Requests share one, so that
+        what they ask at once goes together."""
 
     # --- found ------------------------------------------------------------------------------------
 
@@ -95,9 +100,17 @@ class SqsQueues:
         some = [found[1] for one in names if (found := self._known(one)) is not None]
         return [one for one in some if not one.deleted]
 
-    def fifo(self, name: str) -> Fifo:
-        """The queue of ours."""
-        return self.cluster.fifo(engine_name(name))
+    def fifo(self, name: str, producer: str | None = None) -> Fifo:
+        """The queue of ours, perhaps as one who numbers what it puts."""
+        record, key = self._known(name), (name, producer or "")
+        uid = "" if record is None else record[1].uid
+        known = self.fifos.get(key)
+        if known is None or known[0] != uid:  # made anew since
+            known = uid, self.cluster.fifo(engine_name(name), producer=producer)
+            self.fifos[key] = known
+            if len(self.fifos) > _FIFOS_MAX:
+                self.fifos.popitem(last=False)
+        return known[1]
 
     def _known(self, name: str) -> tuple[int, QueueRecord] | None:
         row = self.registry.find(KEY + name)
@@ -175,6 +188,14 @@ class SqsQueues:
                 raise
             await self.cluster.fifo(name).alter(max_deliveries=_DELIVERIES)
 
+    async def make_fair(self, record: QueueRecord) -> None:
+        """A message with a group comes into a standard queue: groups take fair turns from now on.
+
+        That costs each message something, so a queue without groups has it not.
+        """
+        await self.fifo(record.name).alter(fair=True)
+        await self._change(record.name, lambda one: msgspec.structs.replace(one, fair=True))
+
     def _check_redrive(self, record: QueueRecord) -> None:
         """That there is such a dead-letter queue, and of the same kind."""
         policy = record.redrive
@@ -249,7 +270,7 @@ class SqsQueues:
             return msgspec.structs.replace(one, purged=now)
 
         await self._change(record.name, purged)
-        await self.fifo(record.name).purge()
+        await self.fifo(record.name).purge(leased=True)
         return {}
 
     # --- attributes and tags ----------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Messages out: received under a lease each, deleted, and kept longer or shorter.
 
-A message has a lease of its own, since a program may change the time of one of ten that it has. The
-first get waits as long as is asked, and the others take what is there.
+What one answer brings is under one lease. A program may change the time of one message of it: that
+one is extended alone, and still known by the token of that lease.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.aio import Fifo, Item
+from snowmelt.aio import Item
 from snowmelt.core.errors import BadOption, Empty, LeaseLost, NoSuchQueue, SnowmeltError
 from snowmelt_doors.sqs.attributes import QueueRecord
 from snowmelt_doors.sqs.dead_letters import DeadLetters
@@ -72,27 +72,24 @@ class MessageReceiver:
         del caller
         record = await self._queues.record(asked.get("QueueUrl"))
         wanted = _read(record, asked)
-        some = await self._take(record, wanted)
-        told = [self._shown(record, wanted, one) for one in some]
-        if not wanted.visibility:
-            await asyncio.gather(*[one.item.nack(reason=BACK_AT_ONCE) for one in some])
-        return {"Messages": told} if told else {}
-
-    async def _take(self, record: QueueRecord, wanted: ReceiveOptions) -> list[ReceivedItem]:
-        """What is there; where that is nothing, what comes in the time given."""
         queue = self._queues.fifo(record.name)
         lease = float(wanted.visibility or _SHORTEST)
         until = monotonic() + wanted.wait
         while True:
-            items = await _several(queue, wanted.count, lease)
-            left = until - monotonic()
-            if not items and left > 0:
-                first = await _one(queue, left, lease)
-                if first is not None:
-                    items = [first, *await _several(queue, wanted.count - 1, lease)]
+            left = max(0.0, until - monotonic())
+            try:
+                items = await queue.get_many(
+                    wanted.count, timeout=left, lease=lease, together=record.is_fifo
+                )
+            except (Empty, NoSuchQueue):
+                return {}
             some = await self._good(record, items)
-            if some or (not items and monotonic() >= until):
-                return some
+            if some:
+                break
+        told = [self._shown(record, wanted, one) for one in some]
+        if not wanted.visibility:
+            await items.nack(reason=BACK_AT_ONCE)
+        return {"Messages": told}
 
     async def _good(self, record: QueueRecord, items: Iterable[Item]) -> list[ReceivedItem]:
         """Those that are to be told; what is too old ends, what failed too often goes elsewhere."""
@@ -206,7 +203,7 @@ class MessageReceiver:
         seconds = _number(asked, "VisibilityTimeout", 0, VISIBILITY_MAX, None)
         try:
             if seconds:
-                await item.extend(lease=seconds)
+                await item.extend(lease=seconds, alone=True)
             else:
                 await item.nack(reason=BACK_AT_ONCE)
         except LeaseLost:
@@ -233,27 +230,6 @@ class MessageReceiver:
                 raise
             text = f'The input receipt handle "{str(handle)[:200]}" is not a valid receipt handle.'
             raise SqsError(error.code, text) from None
-
-
-async def _one(queue: Fifo, timeout: float, lease: float) -> Item | None:
-    try:
-        return await queue.get(timeout=timeout, lease=lease)
-    except (Empty, NoSuchQueue):
-        return None
-
-
-async def _several(queue: Fifo, count: int, lease: float) -> list[Item]:
-    """What is there, each under a lease of its own; in order."""
-    if count == 1:
-        one = await _one(queue, 0, lease)
-        return [] if one is None else [one]
-    some = [_one(queue, 0, lease) for _ in range(count)]
-    came = await asyncio.gather(*some, return_exceptions=True)
-    items = [one for one in came if isinstance(one, Item)]
-    errors = [one for one in came if isinstance(one, BaseException)]
-    if errors and not items:  # else what came is told: it is leased
-        raise errors[0]
-    return sorted(items, key=lambda one: one.position)
 
 
 async def _each(entries: list[dict[str, Any]], some: list[Any]) -> Told:

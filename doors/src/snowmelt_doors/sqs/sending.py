@@ -13,7 +13,7 @@ import msgspec
 
 from snowmelt.aio import Fifo
 from snowmelt.core.errors import SequenceTooOld, SnowmeltError
-from snowmelt_doors.sqs.attributes import QueueRecord, engine_name
+from snowmelt_doors.sqs.attributes import QueueRecord
 from snowmelt_doors.sqs.errors import SqsError, bad_parameter, bad_value, missing, told
 from snowmelt_doors.sqs.messages import (
     DELAY_MAX,
@@ -103,9 +103,12 @@ class MessageSender:
         if record.is_fifo:
             name, sequence = await self._put_once(record, one, name)
         else:
+            group = one.system.get("MessageGroupId")
+            if group is not None and not record.fair:
+                await self._queues.make_fair(record)
             body, headers = packed(one.body, Envelope(name, one.attributes, one.system))
-            queue = self._queues.fifo(record.name)
-            await queue.put(body, headers=headers, delay=one.delay, timeout=PUT_SECONDS)
+            put = partial(self._queues.fifo(record.name).put, timeout=PUT_SECONDS, key=group)
+            await put(body, headers=headers, delay=one.delay)
         found: Told = {"MessageId": name, "MD5OfMessageBody": digest_of(one.body)}
         if sequence >= 0:
             found["SequenceNumber"] = f"{sequence:020}"
@@ -126,15 +129,14 @@ class MessageSender:
             key = f"{group} {key}"
         owner = await self._queues.deduplication.of(record.uid).owner(key, name)
         body, headers = packed(one.body, Envelope(owner.message, one.attributes, one.system))
-        cluster, queue = self._queues.cluster, engine_name(record.name)
+        queue = partial(self._queues.fifo, record.name)
         put = partial(
             Fifo.put, body=body, headers=headers, delay=one.delay, timeout=PUT_SECONDS, key=group
         )
         try:
-            numbered = cluster.fifo(queue, producer=f"sqs.{record.uid}")
-            position = await put(numbered, sequence=owner.position)
+            position = await put(queue(f"sqs.{record.uid}"), sequence=owner.position)
         except SequenceTooOld:  # thousands of numbers were left out: nothing is known of this one
-            position = await put(cluster.fifo(queue))
+            position = await put(queue())
         return owner.message, int(position)
 
 

@@ -9,7 +9,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue import calls, settling
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.settling import split_off
 
@@ -128,3 +128,15 @@ def test_parts_that_are_extended_together_have_one_time():
     assert status(alone) == (1, 2, 0)
     alone.wait(seconds(10))
     assert status(alone) == (3, 0, 0)
+
+
+def test_no_more_than_so_many_parts_are_extended_alone(monkeypatch):
+    monkeypatch.setattr(settling, "PARTS_MAX", 2)
+    alone = Alone.of(lease=seconds(30))
+    lease = leased(alone, 5)
+    for place in (0, 1):
+        settle(alone, lease, alone=at(place), lease=seconds(60))
+    assert settle(alone, lease, alone=at(2), lease=seconds(60)).error == "TooLarge"
+    settle(alone, lease, alone=at(1), lease=seconds(90))
+    settle(alone, lease, done=at(0))
+    assert settle(alone, lease, alone=at(2), lease=seconds(60)) == calls.Settled(1)

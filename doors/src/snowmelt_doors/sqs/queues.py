@@ -1,5 +1,6 @@
 """Queues as a whole: made, found, listed, altered, purged, deleted; their tags and policy."""
 
+import asyncio
 import secrets
 import time
 from collections import OrderedDict
@@ -69,6 +70,7 @@ class SqsQueues:
         self.deduplication = Deduplication(cluster)
         self._records: dict[str, tuple[int, QueueRecord]] = {}
         """Rows of the registry that were read, by name: the version, and what it is."""
+        self._altering = asyncio.Lock()
         self.fifos: OrderedDict[tuple[str, str], tuple[str, Fifo]] = OrderedDict()
         """By name and producer: of which queue it is, and the handle. Requests share one, so that
         what they ask at once goes together."""
@@ -193,8 +195,11 @@ class SqsQueues:
 
         That costs each message something, so a queue without groups has it not.
         """
-        await self.fifo(record.name).alter(fair=True)
-        await self._change(record.name, lambda one: msgspec.structs.replace(one, fair=True))
+        async with self._altering:
+            known = self._known(record.name)
+            if known is None or not known[1].fair:
+                await self.fifo(record.name).alter(fair=True)
+                await self._change(record.name, lambda one: msgspec.structs.replace(one, fair=True))
 
     def _check_redrive(self, record: QueueRecord) -> None:
         """That there is such a dead-letter queue, and of the same kind."""

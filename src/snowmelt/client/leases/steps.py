@@ -274,7 +274,10 @@ class LeaseSteps(ABC):
         delivered.check_process()
         word = LeaseUpdate(delivered.token, lease=lease_of(lease), alone=delivered.open_in(where))
         if word.alone:
-            yield from self.settle(delivered, word)
+            _, refused = yield from self.tell(delivered, word)
+            if refused is not None:  # what came with it may be held still
+                delivered.refused(LateRefusal(refused.why, word.alone))
+                raise LeaseLost(refused.why)
         delivered.check_kept(where)
 
     def _pass_on(self, delivered: LeasedItems) -> Steps[None]:

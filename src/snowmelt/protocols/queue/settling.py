@@ -25,6 +25,8 @@ from snowmelt.protocols.queue.state import Lease, QueueState, without
 
 TOKEN_BITS: Final = 40
 """A token is its leader's term, and so many bits that count within it."""
+PARTS_MAX: Final = 1_000
+"""So many parts of a lease may be extended alone: a word about the lease looks at all of them."""
 
 
 class Settling:
@@ -129,6 +131,9 @@ class Settling:
         if strange:
             return _not_held(token, strange[0].start)
         if alone != tuple(lease.left):
+            if len(self._state.pieces.get(lease.of or token, ())) >= PARTS_MAX:
+                text = f"{PARTS_MAX} parts of lease {token} are extended alone; it takes no more"
+                return Declined("TooLarge", text)
             token = next(self._tokens)
             lease = split_off(self._state, settle.token, alone, token)
         self._extend(token, lease, settle.lease)

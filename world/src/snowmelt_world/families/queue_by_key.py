@@ -104,6 +104,7 @@ class KeyUser(User):
         self.steps = FifoSteps(ledger.queue, None, producer, chance)
         """They take the queue as it is: it is altered."""
         self._puts_made = 0
+        self._turns = Random(name)  # beside the other draws, which stay as they were
 
     def make(self) -> None:
         """The queue, before anybody uses it."""
@@ -173,7 +174,7 @@ class KeyUser(User):
     def take(self, most: int, acks: float) -> Steps[bool]:
         """Some items; whether there were any."""
         called, wait = self.now, Wait(self.chance.choice((0.0, 0.5, 3.0)))
-        how = LeaseOptions(together=self.chance.random() < 0.3)
+        how = LeaseOptions(together=self._turns.random() < 0.3)
         asks = self.steps.ask_lease(most, BYTES, wait, ahead=False, before=-1, how=how)
         answer = yield from asks
         if answer is None or not answer.leased.token:

@@ -70,18 +70,13 @@ def check_in_order_by_key(history: History) -> Verdict:
     for key, line in lines.items():
         behind: list[tuple[int, Value]] = []
         for _, value in sorted(line, key=lambda one: one[0]):
-            get = first.get(value)
-            late = (
-                []
-                if get is None
-                else [
-                    (end, one) for end, one in behind if end > get.until and one not in get.values
-                ]
-            )
-            if get is not None and late:
-                _, before = max(late, key=lambda one: one[0])
-                sentence = f"{value!r} of key {key!r} was got before {before!r} had ended"
-                return Invalid(IN_ORDER, sentence, (places[before][1], get))
+            if value in first:
+                came = first[value]
+                late = [one for one in behind if one[0] > came.until and one[1] not in came.values]
+                if late:
+                    _, before = max(late, key=lambda one: one[0])
+                    sentence = f"{value!r} of key {key!r} was got before {before!r} had ended"
+                    return Invalid(IN_ORDER, sentence, (places[before][1], came))
             behind.append((ends.get(value, NEVER), value))
     return Valid(IN_ORDER)
 

@@ -178,11 +178,15 @@ def receive(clients: list[Any], url: str, history: GroupHistory, over: Any, name
         client, asked = chance.choice(clients), time.monotonic()
         try:
             got = client.receive_message(
-                QueueUrl=url, MaxNumberOfMessages=chance.choice((1, 4, 10)), WaitTimeSeconds=1
+                QueueUrl=url,
+                MaxNumberOfMessages=chance.choice((1, 4, 10)),
+                WaitTimeSeconds=chance.choice((0, 0, 1)),
             )
         except FAILED:
             time.sleep(0.1)
             continue
+        if not got.get("Messages"):
+            time.sleep(0.05)
         told = [(one, one["Body"].split()) for one in got.get("Messages", [])]
         answer = Answer(asked, time.monotonic(), [(group, int(at)) for _, (group, at) in told])
         with history.lock:

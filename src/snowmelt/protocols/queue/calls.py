@@ -540,12 +540,11 @@ class Alter(msgspec.Struct, frozen=True, tag="fifo.alter", array_like=True):
 
 
 class Purge(msgspec.Struct, frozen=True, tag="fifo.purge", array_like=True):
-    """Removes all items that wait (or all dead ones); what is leased stays with its holder."""
+    """Removes all items that wait (or all dead ones), and what is leased if that is said."""
 
     queue: Label
     dead: bool = False
     leased: bool = False
-    """Remove what is leased, too."""
 
 
 class Pause(msgspec.Struct, frozen=True, tag="fifo.pause", array_like=True):

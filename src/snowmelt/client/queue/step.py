@@ -54,9 +54,11 @@ class StepSender:
         """These go back at once, and are not the step's any more."""
         self._sender.give_back(delivered, where, delay, reason, dead)
 
-    def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
-        """Extends the lease by its whole length, or for so many seconds."""
-        self._sender.extend(delivered, lease)
+    def extend(
+        self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
+    ) -> None:
+        """Extends the lease by its whole length, or for so many seconds; or these of it alone."""
+        self._sender.extend(delivered, lease, alone)
 
 
 T = TypeVar("T", Item, Items)

@@ -53,9 +53,11 @@ class StepSender:
         """These go back at once, and are not the step's any more."""
         await self._sender.give_back(delivered, where, delay, reason, dead)
 
-    async def extend(self, delivered: LeasedItems, lease: float | None = None) -> None:
-        """Extends the lease by its whole length, or for so many seconds."""
-        await self._sender.extend(delivered, lease)
+    async def extend(
+        self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
+    ) -> None:
+        """Extends the lease by its whole length, or for so many seconds; or these of it alone."""
+        await self._sender.extend(delivered, lease, alone)
 
 
 T = TypeVar("T", Item, Items)

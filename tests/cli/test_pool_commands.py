@@ -2,7 +2,9 @@
 
 import json
 import subprocess
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -31,7 +33,15 @@ NAMES = [f"pool-{number}" for number in range(8)]
 
 @pytest.fixture
 def said(cluster: LocalCluster) -> Iterator[None]:
-    """Two processes that have just spoken, in a pool; one of them in others too."""
+    """Two processes that speak all the time, in a pool; one of them in others too."""
+    stop = threading.Event()
+
+    def speak() -> None:  # who is silent is forgotten in a second or two
+        while not stop.wait(0.2):
+            maker.call(MAKES, 10.0)
+            for name in ("frames", *NAMES):
+                both.call(msgspec.structs.replace(BOTH, pool=name), 10.0)
+
     maker, both = BlockingClient(read(cluster.url)), BlockingClient(read(cluster.url))
     try:
         assert isinstance(maker.call(MAKES, 10.0), Introduced)
@@ -39,7 +49,13 @@ def said(cluster: LocalCluster) -> Iterator[None]:
         assert max(one.name for one in told.producers) == "camera"
         for name in NAMES:
             both.call(msgspec.structs.replace(BOTH, pool=name), 10.0)
-        yield
+        with ThreadPoolExecutor(1) as thread:
+            speaking = thread.submit(speak)
+            try:
+                yield
+            finally:
+                stop.set()
+                speaking.result(60)
         for name in ("frames", *NAMES):  # so that nothing of them is left for the next test
             for client in (maker, both):
                 client.call(msgspec.structs.replace(BOTH, pool=name, gone=True), 10.0)

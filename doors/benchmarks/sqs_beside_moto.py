@@ -205,7 +205,7 @@ def measured(
             url = asyncio.run(made(port))
             for work, word in ((send, "send"), (take, "receive and delete")):
                 if work is take:
-                    asyncio.run(fill(port, url, int(seconds * 800 * (1 + size))))
+                    asyncio.run(fill(port, url, 400 * size))
                 before, began = spent(programs), time.monotonic()
                 done = asyncio.run(rate(work, port, url, many, size, seconds))
                 used, took = spent(programs) - before, time.monotonic() - began

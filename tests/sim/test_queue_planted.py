@@ -26,6 +26,7 @@ from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.publications import Publications
 from snowmelt.protocols.queue.publishing import Publishing
+from snowmelt.protocols.queue.settling import Settling
 from snowmelt.protocols.queue.staged import StagedBatches
 from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.storing import Storing
@@ -194,12 +195,12 @@ def what_is_less_urgent_goes_first(patch):
 
 
 def what_is_given_back_is_ready_a_little_later(patch):
-    give = Leader._give_back
+    give = Settling._give_back
 
     def late(self, operation, settle):
         give(self, operation, replace(settle, due=settle.due or -seconds(0.5)))
 
-    patch.setattr(Leader, "_give_back", late)
+    patch.setattr(Settling, "_give_back", late)
 
 
 def a_rank_is_one_too_high(patch):

@@ -10,9 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -38,6 +36,8 @@ ELSEWHERE = {
     "how-to/checking-on-spark.md": "spark/test_pages",
     "how-to/django.md": "doors/tests/django, in a site of its own",
     "how-to/dramatiq.md": "doors/tests/dramatiq, with such a broker",
+    "how-to/inbox.md": "doors/tests/outbox, as examples/outbox_shop",
+    "how-to/outbox.md": "doors/tests/outbox, as examples/outbox_shop",
     "how-to/pools-tls.md": "client/test_pool_tls, with files of its own",
     "how-to/priorities.md": "test_docs",
     "how-to/spark-priorities.md": "spark/test_pages",
@@ -380,21 +380,9 @@ def commands(page: Path) -> Iterator[str]:
                 yield found[1]
 
 
-def app_of(name: str) -> typer.Typer:
-    """The program with this command; of other distributions as their `pyproject.toml` has it."""
-    for place in ("world", "lab"):
-        project = tomllib.loads((DOCS.parent / place / "pyproject.toml").read_text())["project"]
-        if name in (brought := project["entry-points"][main.GROUP]):
-            module, _, attribute = brought[name].partition(":")
-            app = main.program(["--version"])
-            main._add(app, name, getattr(import_module(module), attribute), place)
-            return app
-    return main.program([name])
-
-
 def parsed(words: list[str]) -> None:
     """Has the command read its options, and does nothing else."""
-    command: Any = typer.main.get_command(app_of(words[0]))
+    command: Any = typer.main.get_command(main.program(words[:1]))
     context: Any = typer.Context(command, info_name="snowmelt")
     while hasattr(command, "commands") and words:
         name, *words = words

@@ -205,6 +205,13 @@ def test_keys(page: Page, connected: snowmelt.Cluster) -> None:
     assert page.run(0, cluster=connected)[1] == "b'tenant-7'\n"
 
 
+def test_puts_that_come_once(page: Page, connected: snowmelt.Cluster) -> None:
+    page.read("how-to/unique.md")
+    jobs = connected.fifo("unique-jobs")
+    page.run(0, jobs=jobs)
+    assert [one.body for one in jobs.get_many(5)] == [b"rebuild the index", b"welcome"]
+
+
 def test_schedules(page: Page) -> None:
     page.read("how-to/schedules.md")
     shown = page.run(0)[1].splitlines()

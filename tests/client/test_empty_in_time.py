@@ -69,7 +69,7 @@ def test_nothing_came_is_said_when_the_time_is_over(timeout, partitions, way):
     cluster = Cluster(partitions, seconds(way))
     begun = cluster.now
     steps = FifoSteps("q", None, ProducerSequence())
-    assert cluster.run(steps.get_many(1, 1 << 20, timeout)) == (None, None)
+    assert cluster.run(steps.get_after(None, 1, 1 << 20, timeout)) is None
     took = cluster.now - begun
     assert seconds(timeout) <= took <= seconds(timeout) + milliseconds(50) + 4 * seconds(way)
     assert cluster.gets <= 4
@@ -89,5 +89,5 @@ def test_what_is_over_early_by_one_node_is_asked_of_the_next():
     cluster._answer = hasty
     begun = cluster.now
     steps = FifoSteps("q", None, ProducerSequence())
-    assert cluster.run(steps.get_many(1, 1 << 20, 5)) == (None, None)
+    assert cluster.run(steps.get_after(None, 1, 1 << 20, 5)) is None
     assert cluster.now - begun >= seconds(5)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from snowmelt.client.connection.steps import Query, Sleep
+from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import OutcomeUnknown, Unreachable
@@ -45,7 +46,7 @@ def damaged() -> Any:
 def asked(timeout: float, steps: FifoSteps | None = None) -> Any:
     """A get whose first call is on its way."""
     steps = steps or FifoSteps("orders", None, ProducerSequence())
-    getting = steps.get_many(2, 1000, timeout)
+    getting = steps.lease(2, 1000, Wait(timeout))
     next(getting)
     getting.send(Opened("orders", QueueSettings(), HERE, HERE))
     return getting
@@ -108,7 +109,7 @@ def test_a_get_that_finds_nothing_says_what_was_passed_over() -> None:
     away = Leased(0, (), (), seconds(30), away=(Interval(0, 2), Interval(4, 5)))
     ended(getting, getting.send(away), away)
     assert steps.empty(1).endswith("; 3 items wait for nodes that are away")
-    getting = steps.get_many(2, 1000, 0.1)
+    getting = steps.lease(2, 1000, Wait(0.1))
     ended(getting, next(getting))
     assert steps.empty(1) == "nothing came into orders in 1 s"
 

@@ -15,6 +15,7 @@ from strict import Strict
 
 from snowmelt.client.coalescing.joint_gets import Gets
 from snowmelt.client.coalescing.joint_puts import Puts
+from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of
 from snowmelt.client.priority.steps import RankedSteps
@@ -169,7 +170,7 @@ class Client(Program):
         called = self.now
         note = self._noted(Kind.GET, (), called, Ended.UNKNOWN)
         try:
-            delivered, _ = yield from self.steps.get_many(count, WEIGHT, patience)
+            delivered, _ = yield from self.steps.lease(count, WEIGHT, Wait(patience))
         except SnowmeltError:
             return None
         if delivered is None and self.steps.away:

@@ -375,7 +375,7 @@ def a_purge_takes_what_was_there(family, seed):
 
     def purges():
         for _ in range(20):
-            count = yield from client.steps.purge(False, 5.0)
+            count = yield from client.steps.purge(False, False, 5.0)
             purged.append(count)
 
     quiet.live((client, client.put(["first"])))
@@ -390,7 +390,7 @@ def what_was_purged_is_not_done(family, seed):
     quiet = Quiet(family, seed, 1, replicas=1)
     client = quiet.client("a")
     quiet.live((client, client.put([f"a{number}" for number in range(10)])))
-    told(client, client.steps.purge(False, 5.0))
+    told(client, client.steps.purge(False, False, 5.0))
     done = told(client, client.steps.stats(5.0)).done
     return [f"{done} are done, and none was acknowledged"] if done else []
 

@@ -95,7 +95,7 @@ def test_options_that_make_no_sense_are_refused(
 
 
 def test_the_command_comes_with_the_world() -> None:
-    assert ELSEWHERE["chaos"] == "snowmelt-world"
+    assert ELSEWHERE["chaos"] == "snowmelt_world.cli.chaos"
 
 
 def drawn(fault: Fault, seconds: float) -> Drawn:

@@ -62,7 +62,7 @@ def test_nothing_is_lost_where_etcd_decides_and_one_at_a_time_is_hurt(tmp_path: 
         "priority",
         tmp_path,
         *("--nodes", "3", "--clients", "4", "--etcd", "--at-once", "1"),
-        *("--minutes", "0.13", "--every", "2", "--faults", "kill,stop", "--seed", "2"),
+        *("--minutes", "0.2", "--every", "2", "--faults", "kill,stop", "--seed", "2"),
         timeout=110,
     )
     assert sum(result["faults"].values()) >= 2

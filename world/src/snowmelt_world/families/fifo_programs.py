@@ -27,6 +27,7 @@ from snowmelt_world.families.programs import places
 from snowmelt_world.families.queue_ranked import steps_for
 from snowmelt_world.families.shipped import Run
 from snowmelt_world.judge.positions import Held, judge_damage
+from snowmelt_world.judge.values import LeftGet
 
 
 class Program(programs.Program):
@@ -76,7 +77,9 @@ class Program(programs.Program):
         get = OperationId(self.name, number)
         self.stage.world.give(self.name, Announced(Abandoned(get)))
         then(Unknown("it was left"), self.now)
-        self.ask(calls.CancelGet(self.queue, number), lambda *_: None)
+        left = LeftGet(Instant(self.ledger.lost_gets[-1].called))
+        self.ledger.left_gets.append(left)
+        self.ask(calls.CancelGet(self.queue, number), left.ends)
 
     # --- what goes over the wire ------------------------------------------------------------------
 

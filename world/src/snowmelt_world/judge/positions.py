@@ -17,7 +17,7 @@ from snowmelt_world.check.history import Ended, Kind, Operation
 from snowmelt_world.judge.book import Book
 from snowmelt_world.judge.lapses import Lapse, Lapses
 from snowmelt_world.judge.looks import Looks
-from snowmelt_world.judge.values import FOR_EVER, Came, Given, Lease, Put, Terms, shortest
+from snowmelt_world.judge.values import FOR_EVER, Came, Given, Lease, LeftGet, Put, Terms, shortest
 
 
 class Held(Lease, kw_only=True):
@@ -68,6 +68,7 @@ class PositionLedger(Book):
         self.held: list[Held] = []
         self._tokens: dict[int, Held] = {}
         self.lost_gets: list[Operation] = []
+        self.left_gets: list[LeftGet] = []
         self.backs: list[Operation] = []
         """What was given back, and is there for anybody from the answer on."""
         self.unclear: dict[int, None] = {}

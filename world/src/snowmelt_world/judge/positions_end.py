@@ -98,7 +98,7 @@ class _Ending:
             if where in self._ledger.at and self._was_there_before(where, holders)
         )
         at = self._ledger.at
-        exempt = (*self._ledger.unclear, *self._ledger.looks.passed)
+        exempt = (*self._ledger.unclear, *self._ledger.looks.passed, *self._held_unseen())
         before += tuple(at[where] for where in exempt if where in at)
         before += self._there_before_a_lapse()
         if before:
@@ -106,6 +106,16 @@ class _Ending:
         # When it is drained, what such a get took has come back.
         lost = self._ledger.lost_gets if self._ledger.drained is None else []
         return History.of([*puts, *gets, *lost, *self._backs()])
+
+    def _held_unseen(self) -> Iterator[int]:
+        """What a get may have had that was left, and given back as if nobody had had it."""
+        ledger = self._ledger
+        for where, holders in ledger.holders.items():
+            value = ledger.at.get(where)
+            if value is not None and ledger.left_gets:
+                put, first = ledger.by_value[value], min(one.called for one in holders)
+                if any(one.may_hold(put, first) for one in ledger.left_gets):
+                    yield where
 
     def _backs(self) -> Iterator[Operation]:
         """What was given back, and nobody can have had of whom nobody heard."""

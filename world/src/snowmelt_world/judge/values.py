@@ -65,6 +65,31 @@ class Given(msgspec.Struct, frozen=True):
     """What was passed over, as those who keep it are away."""
 
 
+class LeftGet(msgspec.Struct):
+    """A get that was lost since its client left it.
+
+    What it took goes back as if nobody had had it.
+    """
+
+    called: Instant
+    over: Instant = FOR_EVER
+    """When the client was answered that the queue knows."""
+
+    def ends(self, _: object, at: Instant) -> None:
+        """The queue knows, or nobody knows whether it does."""
+        self.over = at
+
+    def may_hold(self, put: "Put", got: Instant) -> bool:
+        """Whether it may have had an item of this put before a get was called that had it.
+
+        >>> put = Put("p1", ("a",), b"", Instant(3))
+        >>> left = LeftGet(Instant(5), Instant(9))
+        >>> left.may_hold(put, Instant(4)), left.may_hold(put, Instant(7))
+        (False, True)
+        """
+        return put.called <= self.over and self.called <= got
+
+
 class Numbers(msgspec.Struct, frozen=True):
     """How many items a queue has, as a node told."""
 

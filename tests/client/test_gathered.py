@@ -346,9 +346,7 @@ def test_what_one_forgot_comes_back_though_another_of_its_call_extends_its_own(p
 @pytest.mark.parametrize("kind", ["fifo", "priority"])
 def test_a_put_goes_with_those_alone_that_are_asked_for_no_longer(kind: str) -> None:
     def key(timeout: float) -> object:
-        if kind == "fifo":
-            fifo = FifoSteps("any", None, ProducerSequence())
-            return fifo.one(b"", None, 0.0, timeout).key
-        return RankedSteps("any", None, ProducerSequence()).ranked(b"", 0, None, 0.0, timeout).key
+        steps = FifoSteps if kind == "fifo" else RankedSteps
+        return steps("any", None, ProducerSequence()).one(b"", None, None, 0.0, timeout).key
 
     assert key(0.5) == key(0.5) != key(5.0)

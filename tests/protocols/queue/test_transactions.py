@@ -10,6 +10,7 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import calls, transactions, words
 from snowmelt.protocols.queue.deletes import Delete
+from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.statuses import ChangeItem
 
 HOLD = seconds(60)
@@ -363,5 +364,6 @@ def test_its_records_tell_all_of_it() -> None:
                 leader.state.changed[b"s"] = None
                 leader.step()
                 step.bench.run(0.1)
-            leader.check()
+            told = restored(leader.home.settings, leader.copy.records)
+            assert records(told) == records(leader.state)
     assert NodeId("n1") in step.bench.slots

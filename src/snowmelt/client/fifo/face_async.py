@@ -74,7 +74,7 @@ class Fifo(Queue[FifoSteps]):
                     unique=unique,
                     unique_for=unique_for,
                 )
-        one = self._steps.one(self._codec.body(body), headers, delay, timeout, key)
+        one = self._steps.one(self._codec.body(body), None, headers, delay, timeout, key)
         if unique is not None or unique_for:
             put = self._steps.put([one.what], one.wait, sequence, as_unique(unique, unique_for))
             return Position((await run_async(self._port, put))[0])

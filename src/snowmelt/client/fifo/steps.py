@@ -104,12 +104,15 @@ class FifoSteps(GrantedSteps):
     def one(
         self,
         body: Buffer,
+        priority: float | None,
         headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
         key: Key | None = None,
     ) -> CallerRequest:
         """One item to be put."""
+        if priority is not None:
+            raise _without(self.name, priority)
         items = parcel(body)
         own = packed_headers(headers) if key is None else labelled(headers, key, items)
         one = PutRequest(items.blob, own, delay_of(delay))
@@ -134,11 +137,17 @@ class FifoSteps(GrantedSteps):
             list(range(done.start, done.start + items.count)) if done.stop else [-1] * items.count
         )
 
+    def gathered(self, some: Sequence[PutRequest], wait: Wait) -> Steps[tuple[PutItems, bytes]]:
+        """Items as one call, the most urgent first, and their headers in that order."""
+        del wait
+        yield from ()
+        return together([one.body for one in some]), each_own([one.headers for one in some])
+
     def ranked_one(self, body: Buffer, priority: float | None, wait: Wait) -> Steps[PutItems]:
         """One item as it would be put; where there are priorities, with its own."""
         del wait
         if priority is not None:
-            raise BadOption("priority", priority, f"none in {self.name}, which is a fifo")
+            raise _without(self.name, priority)
         yield from ()
         return parcel(body)
 
@@ -491,6 +500,10 @@ def queue_names(timeout: float) -> Steps[QueueNames]:
 def due_of(delay: float) -> int:
     """So many seconds, as a call tells them: below 0, for no clock here may say when that is."""
     return -delay_of(delay)
+
+
+def _without(queue: str, priority: float) -> BadOption:
+    return BadOption("priority", priority, f"none in {queue}, which is a fifo")
 
 
 def _of_parts(queue: str, length: Duration) -> BadOption:

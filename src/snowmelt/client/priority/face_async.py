@@ -88,7 +88,7 @@ class PriorityQueue(Queue[RankedSteps]):
                     unique=unique,
                     unique_for=unique_for,
                 )
-        one = self._steps.ranked(self._codec.body(body), priority, headers, delay, timeout, key)
+        one = self._steps.one(self._codec.body(body), priority, headers, delay, timeout, key)
         if unique is not None or unique_for:
             put = self._steps.put([one.what], one.wait, sequence, as_unique(unique, unique_for))
             return Position((await run_async(self._port, put))[0])

@@ -65,17 +65,17 @@ class RankedSteps(FifoSteps):
 
     # --- items in ---------------------------------------------------------------------------------
 
-    def ranked(
+    def one(
         self,
         body: Buffer,
-        priority: float,
+        priority: float | None,
         headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
         key: Key | None = None,
     ) -> CallerRequest:
         """One item to be put."""
-        own, items = checked_priority(priority), parcel(body)
+        own, items = checked_priority(0 if priority is None else priority), parcel(body)
         packed = packed_headers(headers) if key is None else labelled(headers, key, items)
         one = PutRequest(items.blob, packed, delay_of(delay), own)
         return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
@@ -88,12 +88,8 @@ class RankedSteps(FifoSteps):
         unique: Unique = NOT_UNIQUE,
     ) -> Steps[list[int]]:
         """Items of one call, with one delay; their positions within priorities, as `FifoSteps`."""
-        ranks = yield from self.known(wait)
-        own = ranks.ranks([one.priority for one in some])
-        items = sorted_parcel([one.body for one in some], own, ranks)
-        order = items.order or range(len(some))
-        headers = each_own([some[at].headers for at in order])
-        due = -some[0].delay
+        items, headers = yield from self.gathered(some, wait)
+        order, due = items.order or range(len(some)), -some[0].delay
         done = yield from self.put_parcel(items, headers, due, wait, sequence, unique=unique)
         if not done.stop:
             return [-1] * items.count

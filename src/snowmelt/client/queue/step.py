@@ -1,21 +1,18 @@
 # Made of step_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """What is taken, put and acknowledged in one step; blocking."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
-from snowmelt.client.connection.session import TIMEOUT, checked
+from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.items import Item, Items, UpdateSender, leave
 from snowmelt.client.leases.steps import BYTES_MAX
-from snowmelt.client.queue.bodies import Key
 from snowmelt.client.queue.face import Queue
-from snowmelt.client.queue.open_once import root
-from snowmelt.client.queue.step_parts import StepParts, checked_queue
-from snowmelt.core.errors import BadOption, SnowmeltError
+from snowmelt.client.queue.step_view import StepView
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 
 STEP_SECONDS: Final = 30.0
@@ -69,7 +66,7 @@ def in_step(held: T) -> T:
     return held._told_by(StepSender(held.leased[0]))  # noqa: SLF001
 
 
-class Step:
+class Step(StepView):
     """What is taken from queues, put into others and acknowledged: all of it happens, or nothing.
 
     `with cluster.step() as step:` gives it. When the block ends, all that was taken in it is
@@ -94,14 +91,12 @@ class Step:
 
     __reduce__ = stays("begin one there")
 
+    _kind = Queue
+
     def __init__(self, port: Port, timeout: float = STEP_SECONDS) -> None:
+        super().__init__(port, timeout)
         self._port = port
-        self._timeout = checked(timeout)
-        self._parts = StepParts()
         self._held: list[Item | Items] = []
-        self.waiting = 0
-        """Once it has ended: in how many queues its items will come in, but had no room, or no node
-        was there, until its time was over."""
 
     def get(
         self, queue: Queue[Any], *, timeout: float = TIMEOUT, lease: float | None = None
@@ -124,47 +119,6 @@ class Step:
         items: Items = get
         self._keep(items)
         return in_step(items)
-
-    def ack(self, held: Item | Items) -> None:
-        """What was taken elsewhere is acknowledged with this step.
-
-        If the step fails, it stays with whoever took it.
-        """
-        if not isinstance(held, Item | Items):
-            raise BadOption("item", held, "an Item or Items of a queue of this cluster")
-        sender, delivered, where = held.leased
-        if root(sender.port) is not root(self._port):
-            raise BadOption("item", held, "one of a queue of the cluster whose step this is")
-        self._parts.take(sender, delivered, where)
-
-    def put(
-        self,
-        queue: Queue[Any],
-        body: Any,
-        *,
-        priority: float | None = None,
-        key: Key | None = None,
-        headers: Mapping[str, str | bytes] | None = None,
-        delay: float = 0.0,
-    ) -> None:
-        """Puts an item when the step ends, as the queue's own `put` would; nothing waits for that.
-
-        Items of one queue come in one behind the other, in their order.
-        """
-        own = self._own(queue)
-        written = own._codec.body(body)  # noqa: SLF001
-        steps, tracing = own._steps, own.tracing  # noqa: SLF001
-        if tracing is None:
-            self._parts.put(steps, written, priority, key, headers, delay)
-            return
-        with tracing.put(own.name, headers) as traced:
-            self._parts.put(steps, written, priority, key, traced.headers, delay)
-
-    def _own(self, queue: Queue[Any]) -> Queue[Any]:
-        own: Queue[Any] = checked_queue(queue, Queue)
-        if root(own._port) is not root(self._port):  # noqa: SLF001
-            raise BadOption("queue", queue, "one of the cluster whose step this is")
-        return own
 
     def _keep(self, held: Item | Items) -> None:
         try:

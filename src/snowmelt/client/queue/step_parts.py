@@ -10,7 +10,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -20,8 +20,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
-from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.bodies import CALL, Key, PutItems, together
+from snowmelt.client.queue.bodies import CALL, Key
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, Full, LeaseLost, TooLarge
 from snowmelt.core.instant import SECOND, Duration, seconds
@@ -36,7 +35,6 @@ from snowmelt.protocols.queue.calls import (
     Settle,
     Share,
 )
-from snowmelt.protocols.queue.labels import each_own
 from snowmelt.protocols.queue.settings import HOLD_LONGEST
 
 ITEMS_MAX: Final = 100_000
@@ -110,13 +108,7 @@ class StepParts:
     ) -> None:
         """This is put with it."""
         self._check(steps)
-        if isinstance(steps, RankedSteps):
-            asked = steps.ranked(body, priority or 0, headers, delay, 0, key)
-        elif priority is not None:
-            raise BadOption("priority", priority, f"none in {steps.name}, which is a fifo")
-        else:
-            asked = steps.one(body, headers, delay, 0, key)
-        one: PutRequest = asked.what
+        one: PutRequest = steps.one(body, priority, headers, delay, 0, key).what
         size = len(one.body) + len(one.headers) + _ITEM
         if self._items >= ITEMS_MAX or self._bytes + size > BYTES_MAX:
             text = f"a step puts up to {ITEMS_MAX} items and {BYTES_MAX >> 20} MiB: end it sooner"
@@ -204,12 +196,7 @@ def _staged(
 ) -> Steps[Share | None]:
     receipts = list[Receipt]()
     for alike in _calls(some):
-        items: PutItems
-        if isinstance(steps, RankedSteps):
-            items, headers = yield from steps.gathered(alike, wait)
-        else:
-            items = together([one.body for one in alike])
-            headers = each_own([one.headers for one in alike])
+        items, headers = yield from steps.gathered(alike, wait)
         put = Put(
             steps.name, of.producer, of.number, items.offsets, items.blob, headers,
             -alike[0].delay, hold=of.hold, runs=items.runs, keys=items.keys, home=of.home,
@@ -232,10 +219,3 @@ def _calls(some: Iterable[PutRequest]) -> Iterator[list[PutRequest]]:
         size += weight
     if alike:
         yield alike
-
-
-def checked_queue(queue: Any, kind: type) -> Any:
-    """What a step takes from, or puts into."""
-    if isinstance(queue, kind):
-        return queue
-    raise BadOption("queue", queue, "a queue of this cluster, as cluster.fifo(NAME) gives it")

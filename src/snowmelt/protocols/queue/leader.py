@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, assert_never
 import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
-from snowmelt.core.instant import Duration, later, milliseconds
+from snowmelt.core.instant import MILLISECOND, Duration, later, milliseconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
@@ -68,8 +68,8 @@ from snowmelt.protocols.queue.words import ReplyTo, Show, SpreadPut
 from snowmelt.protocols.queue.write_queue import WriteQueue
 
 CHECKED_EACH: Final = 16
-"""After so many steps it is checked that records tell the state: that costs as much as it has. And
-after so many looks all is checked though nothing has changed."""
+"""After so many steps it is checked that records tell the state: that costs as much as it has. Of
+what rests a share of the looks sees all, by the clock."""
 REDRIVE_EVERY: Final = milliseconds(100)
 
 Look: TypeAlias = calls.Peek | calls.Select | calls.Describe | ListConsumers | Save
@@ -121,8 +121,6 @@ class Leader:
         self.parted = Partition(*parts) if home.settings.partitions > 1 else None
         self._said: Answers[msgspec.Struct] = OrderedDict()
         self._redriven = outbox.now
-        self._checked: tuple[int, ...] = ()
-        self._looks = 0
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
         self.withdrawing = Withdrawing(
@@ -409,23 +407,17 @@ class Leader:
                 outbox.wake(end)
 
     def check(self) -> None:
-        """All of it after a change. Most events change nothing."""
+        """All of it while a change is not safe yet. Most events change nothing."""
         self.getting.check()
         step, state = self.copy.head.step, self.state
         assert self.log.safe <= step
-        last, self._checked, self._looks = self._checked, _counted(step, state), self._looks + 1
-        if self._checked == last and self._looks % CHECKED_EACH:
+        rests = self.log.safe == step and not state.changed
+        if rests and self._outbox.now // MILLISECOND % CHECKED_EACH:
             return
         state.check()
         if not state.changed and step % CHECKED_EACH == 0:
             told = restored(self.home.settings, self.copy.records, self._outbox.limits)
             assert records(told) == records(state), "records tell another state"
-
-
-def _counted(step: int, state: QueueState) -> tuple[int, ...]:
-    """What differs after most changes of a state."""
-    counts = (len(state.changed), len(state.leases), len(state.dues), len(state.over))
-    return step, *counts, state.batches.live.total, state.ready.total, state.dead.total
 
 
 def _peeked(state: QueueState, ask: calls.Peek) -> tuple[Interval, ...]:

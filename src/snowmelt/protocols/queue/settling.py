@@ -96,13 +96,10 @@ class Settling:
         over = lease is None and (settle.back or settle.alone or settle.extend or not settle.done)
         strange = [] if over else state.settle(token, merged(settle.done))
         if over or (strange and lease is None):
-            return Declined(
-                "LeaseLost",
-                f"lease {token} of queue {self._home.queue!r} is not held any more: its time was "
-                "over, or it was given back; its items may be with another consumer",
-            )
+            so = "its items may be with another consumer"
+            return Declined("LeaseLost", lease_over(self._home.queue, token, so))
         if strange:
-            return _not_held(token, strange[0].start)
+            return Declined("LeaseLost", not_held(token, strange[0].start))
         if lease is None:
             return calls.Settled(0)
         if settle.back:
@@ -129,7 +126,7 @@ class Settling:
         alone = _within(lease.left, settle.alone)
         strange = without(merged(settle.alone), list(alone))
         if strange:
-            return _not_held(token, strange[0].start)
+            return Declined("LeaseLost", not_held(token, strange[0].start))
         if alone != tuple(lease.left):
             if len(self._state.pieces.get(lease.of or token, ())) >= PARTS_MAX:
                 text = f"{PARTS_MAX} parts of lease {token} are extended alone; it takes no more"
@@ -171,5 +168,14 @@ def _but(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval
     return tuple(without(list(some), list(others)))
 
 
-def _not_held(token: int, position: int) -> Declined:
-    return Declined("LeaseLost", f"position {position} is not held under lease {token}")
+def lease_over(queue: str, token: int, so: str) -> str:
+    """Why nothing can be said of a lease."""
+    return (
+        f"lease {token} of queue {queue!r} is not held any more: its time was over, or it was "
+        f"given back; {so}"
+    )
+
+
+def not_held(token: int, position: int) -> str:
+    """Why nothing can be said of one of its items."""
+    return f"position {position} is not held under lease {token}"

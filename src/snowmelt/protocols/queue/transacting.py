@@ -24,6 +24,7 @@ from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.producers import NOT_REMEMBERED
 from snowmelt.protocols.queue.publishing import Publishing, several
+from snowmelt.protocols.queue.settling import lease_over, not_held
 from snowmelt.protocols.queue.state import Lease, QueueState
 from snowmelt.protocols.queue.transactions import Name, OpenTransaction, TransactionName
 from snowmelt.protocols.queue.words import AskDecision, Decided, PartDone, ReplyTo, ToLeaderOf
@@ -119,13 +120,10 @@ class Transacting:
         for one in settles:
             lease = self._state.leases.get(one.token)
             if lease is None or lease.secret != one.secret or lease.promised is not None:
-                return (
-                    f"lease {one.token} of queue {self._home.queue!r} is not held any more: its "
-                    "time was over, or it was given back; nothing of this step was done"
-                )
+                return lease_over(self._home.queue, one.token, "nothing of this step was done")
             for where in one.done:
                 if not lease.left.covers(where):
-                    return f"position {where.start} is not held under lease {one.token}"
+                    return not_held(one.token, where.start)
         return ""
 
     def _send(self, name: Name, what: OpenTransaction, *, again: bool = False) -> None:

@@ -153,7 +153,7 @@ class Producer(Putter):
         """One call of a person; the position of the first item."""
         number = batch.number if self.numbered else None
         if self.chance.random() < 0.3:
-            asked = [self.steps.one(body, labels, delay, patience) for body in batch.bodies]
+            asked = [self.steps.one(body, None, labels, delay, patience) for body in batch.bodies]
             some = [one.what for one in asked]
             told = yield from self.steps.put(some, asked[0].wait, number)
             return min(zip([one.priority for one in some], told, strict=True))[1]

@@ -178,7 +178,7 @@ class SharingProducer(SharedQueue, Producer):
         if self.chance.random() < 0.5:
             yield pause(self.some(milliseconds(20)))
         [body] = batch.bodies
-        where: int = yield from self.puts.ask(self.steps.one(body, labels, delay, patience))
+        where: int = yield from self.puts.ask(self.steps.one(body, None, labels, delay, patience))
         return where
 
     def asks(self, body: Any) -> None:

@@ -60,13 +60,15 @@ class ByBody(RankedSteps):
     def one(
         self,
         body: Buffer,
+        priority: float | None,
         headers: Mapping[str, str | bytes] | None,
         delay: float,
         timeout: float,
         key: Key | None = None,
     ) -> CallerRequest:
         """One item to be put."""
-        return self.ranked(body, self._rank(bytes(body)), headers, delay, timeout, key)
+        assert priority is None
+        return super().one(body, self._rank(bytes(body)), headers, delay, timeout, key)
 
     def put_many(  # noqa: PLR0913 - all that a put says
         self,

@@ -127,10 +127,9 @@ class Client(Program):
         note = self._noted(
             Kind.PUT, (value,), self.now, Ended.UNKNOWN, priorities=self._ranks([priority])
         )
-        own = (priority,) if self.quiet.family.ranked else ()
+        own = priority if self.quiet.family.ranked else None
         self.ranks[value.encode()] = priority
-        one = self.steps.ranked if isinstance(self.steps, RankedSteps) else self.steps.one
-        yield from self._lines[0].ask(one(value.encode(), *own, None, 0.0, 1.0))
+        yield from self._lines[0].ask(self.steps.one(value.encode(), own, None, 0.0, 1.0))
         self.quiet.renote(note, Ended.SUCCEEDED, self.now)
 
     def get_one(self):

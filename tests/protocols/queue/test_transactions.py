@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from cluster_bench import ClusterBench
 
@@ -275,6 +276,70 @@ def test_what_is_promised_is_left_alone_by_who_changes_one_item() -> None:
         assert step.bench.ask("n1", ChangeItem("also", 0, drop)) == calls.Changed(0)
     assert step.commit("in", [settle], [], ["also"]) == calls.Committed(0)
     assert step.counts("also") == (0, 0, 1)
+
+
+def test_a_home_is_deleted_when_its_steps_are_done() -> None:
+    step = Step("in", "also", "out")
+    step.put("in", b"one")
+    step.put("also", b"two")
+    settle, other = step.take("in"), step.take("also")
+    share = step.stage("out", "in", b"1")
+    promise(step, other, "in")
+    kept = step.bench.drops
+    kept.append(lambda _, __, one: isinstance(one, words.Decided) and one.to == "also")
+    assert step.commit("in", [settle], [share], ["also"]) == calls.Committed(1)
+    assert step.counts("out") == (1, 0, 0)
+    told = step.bench.ask("n1", Delete("in"), within=5)
+    assert (told.error, "decided 1 steps" in told.text) == ("NotEmpty", True)
+    step.number = 8
+    share = step.stage("out", "in", b"2")
+    assert step.commit("in", [], [share]).error == "Full"
+    kept.clear()
+    step.bench.run(2)
+    assert step.bench.ask("n1", Delete("in"), within=5).counted
+    step.bench.run(10)
+    assert (step.counts("also"), step.counts("out")) == ((0, 0, 1), (1, 0, 0))
+
+
+def test_a_home_waits_a_moment_for_its_steps_before_it_is_deleted() -> None:
+    step = Step("in", "out")
+    step.put("in", b"one")
+    settle, share = step.take("in"), step.stage("out", "in", b"1")
+    step.bench.drops.append(lambda _, __, one: isinstance(one, words.Decided))
+    assert step.commit("in", [settle], [share]) == calls.Committed(1)
+    step.bench.call("n1", Delete("in"))
+    step.bench.run(1)
+    assert step.counts("in") == (0, 0, 1)
+    step.bench.drops.clear()
+    step.bench.run(1)
+    assert step.counts("out") == (1, 0, 0)
+    assert step.bench.ask("n1", calls.Describe("in")).error == "NoSuchQueue"
+
+
+def test_a_home_whose_parts_are_never_done_may_be_given_up() -> None:
+    step = Step("in", "out", items_max=1)
+    step.put("out", b"x")
+    assert step.commit("in", [], [step.stage("out", "in", b"1")]) == calls.Committed(1)
+    assert step.bench.ask("n1", Delete("in"), within=5).error == "NotEmpty"
+    assert step.bench.ask("n1", Delete("in", lost=True), within=5).counted
+    step.bench.run(70)
+    assert step.is_over()
+
+
+def test_what_its_client_gave_up_is_not_decided_by_a_call_that_comes_late() -> None:
+    step = Step("in", "out")
+    share = step.stage("out", "in", b"1")
+    late = step.asks("in", [], [share])
+    told = step.bench.ask("n1", msgspec.structs.replace(late, give_up=True))
+    assert (told.error, "was given up" in told.text) == ("NotStaged", True)
+    assert step.bench.ask("n1", late).error == "NotStaged"
+    step.bench.run(70)
+    assert (step.counts("out"), step.is_over()) == ((0, 0, 0), True)
+    step.number = 8
+    share = step.stage("out", "in", b"2")
+    assert step.commit("in", [], [share]) == calls.Committed(0)
+    given_up = msgspec.structs.replace(step.asks("in", [], [share]), give_up=True)
+    assert step.bench.ask("n1", given_up) == calls.Committed(0)
 
 
 def test_so_many_are_open_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

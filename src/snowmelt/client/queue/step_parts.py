@@ -7,22 +7,34 @@
 3. Once it is decided the nodes do the rest, whether or not this program lives. It waits for that
    until its time is over.
 4. One that took from one lease, and puts nothing, is an acknowledgement like any other.
+5. A call that was sent in vain may still be on its way when its caller hears of no room, or hears
+   nothing. So the step is given up first: then it is known that it never happens.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from snowmelt.client.coalescing.joint_puts import PutRequest
 from snowmelt.client.connection.steps import Sleep, Steps, all_of, at_once
-from snowmelt.client.connection.waits import Wait
+from snowmelt.client.connection.waits import LATE, Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
 from snowmelt.client.queue.bodies import CALL, Key
 from snowmelt.core.batch import Buffer
-from snowmelt.core.errors import BadOption, Full, LeaseLost, TooLarge
+from snowmelt.core.errors import (
+    BadOption,
+    Full,
+    LeaseLost,
+    NotStaged,
+    OutcomeUnknown,
+    SnowmeltError,
+    TooLarge,
+    Unreachable,
+)
 from snowmelt.core.instant import SECOND, Duration, seconds
 from snowmelt.core.interval import Interval, merged
 from snowmelt.protocols.queue.calls import (
@@ -41,6 +53,8 @@ ITEMS_MAX: Final = 100_000
 BYTES_MAX: Final = 64 << 20
 HOLD: Final = 60.0
 """So many seconds, and those of the step itself, later a queue asks what became of it."""
+GIVING_UP: Final = 1.0
+"""So many seconds of its time, or a fifth of it, are kept for that (rule 5)."""
 PAUSE: Final = 0.2
 _ITEM: Final = 100
 """What an item weighs besides its bytes."""
@@ -150,19 +164,10 @@ class StepParts:
         parts = [_staged(queues[name], some, of, wait) for name, some in self._puts.items()]
         parts += [_promised(queues[name], some, of, wait) for name, some in sources.items()]
         shares = tuple([one for one in all_of((yield from at_once(parts))) if one is not None])
-        commit = Commit(
-            home.name, producer.name, number, own, shares, tuple(sources), wait.patience
-        )
-        while True:
-            try:
-                committed: Committed = yield from home.ask_about(commit, wait.left)
-            except Full:  # too many of its steps have parts that wait for room
-                if wait.over:
-                    raise
-                yield Sleep(PAUSE)
-            else:
-                self._noted()
-                return committed.left
+        commit = Commit(home.name, producer.name, number, own, shares, tuple(sources))
+        left = yield from _decided(home, commit, wait)
+        self._noted()
+        return left
 
     def _noted(self) -> None:
         """What was taken is acknowledged."""
@@ -170,6 +175,34 @@ class StepParts:
             for some in leases.values():
                 for sender, delivered, where in some:
                     sender.ended(delivered, delivered.open_in(where))
+
+
+def _decided(home: FifoSteps, commit: Commit, wait: Wait) -> Steps[int]:
+    """In how many queues its part is not done yet. What may not be decided is given up (rule 5)."""
+    own = Wait(wait.left - min(GIVING_UP, wait.left / 5))
+    committed: Committed
+    try:
+        while True:
+            ask = replace(commit, patience=min(own.patience, wait.patience))
+            try:
+                committed = yield from home.ask_about(ask, own.left)
+            except Full:  # too many of its steps have parts that wait for room
+                if own.over:
+                    raise
+                yield Sleep(PAUSE)
+            else:
+                return committed.left
+    except (Full, OutcomeUnknown) as failed:
+        try:
+            ask = replace(commit, give_up=True)
+            committed = yield from home.ask_about(ask, max(wait.left, LATE / SECOND))
+        except NotStaged:
+            if isinstance(failed, Full):
+                raise failed from None
+            raise Unreachable(f"{failed}; the step was given up: nothing of it happened") from None
+        except SnowmeltError:
+            raise OutcomeUnknown(f"it is not known whether the step happened: {failed}") from failed
+    return committed.left
 
 
 def _settles(steps: FifoSteps, leases: dict[int, list[Taken]]) -> Iterator[Settle]:

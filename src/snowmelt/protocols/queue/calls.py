@@ -189,8 +189,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="fifo.staged", array_like=True):
 class PublishStaged(msgspec.Struct, frozen=True, tag="fifo.publish", array_like=True):
     """Puts staged batches at the tail, all of them in one step, in the order named.
 
-    The same sequence number is the same publication, whatever it names the second time; but with
-    another digest it is refused.
+    The same number is the same publication, whatever it names then; another digest is refused.
     """
 
     queue: Label
@@ -221,7 +220,7 @@ class Plan(msgspec.Struct, frozen=True, tag="fifo.plan", array_like=True):
     sequence: Number
     shares: Shares
     digest: Unsigned = 0
-    """Of all shares together; as in `PublishStaged`."""
+    """Of all shares; as in `PublishStaged`."""
 
 
 class Planned(msgspec.Struct, frozen=True, tag="fifo.planned", array_like=True):
@@ -326,6 +325,8 @@ class Commit(msgspec.Struct, frozen=True, tag="fifo.commit", array_like=True):
     """Other queues in which items are promised to it."""
     patience: Length = Duration(0)
     """How long to wait until all parts are done."""
+    give_up: bool = False
+    """What is not decided never is, and is refused as `NotStaged`."""
 
 
 class Committed(msgspec.Struct, frozen=True, tag="fifo.committed", array_like=True):
@@ -585,10 +586,9 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
 
 
 Request = (
-    Open | Put | PublishStaged | Plan | Commit | Promise | Get | CancelGet | Settle | Fetch
-    | Peek | Select | Assign | Locate | Survey | ReleaseGroup | ListGroups | Alter | Purge
-    | Pause | Redrive | Describe
-    | Delete | ListQueues | Overview | Drain | ListConsumers | Save | Restore
+    Open | Put | PublishStaged | Plan | Commit | Promise | Get | CancelGet | Settle | Fetch | Peek
+    | Select | Assign | Locate | Survey | ReleaseGroup | ListGroups | Alter | Purge | Pause
+    | Redrive | Describe | Delete | ListQueues | Overview | Drain | ListConsumers | Save | Restore
     | Schedule | Unschedule | ListSchedules | DescribeItem | ShowItem | ChangeItem
 )  # fmt: skip
 Response = (

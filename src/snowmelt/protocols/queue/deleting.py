@@ -3,8 +3,9 @@
 The home of a queue that was deleted has no keepers, and says so: it is the queue's *grave*. Rules:
 
 1. Its leader *closes* it first: it serves nobody any more, and says what is in it; or it goes on,
-   if nothing must be in it and something is. Meanwhile nothing else is decided on the queue. A
-   leader that can't be asked any more closed nothing.
+   if nothing must be in it and something is. Steps that it decided are done first; if they are not
+   soon, it goes on, too (`transactions.py`, rule 8). Meanwhile nothing else is decided on the
+   queue. A leader that can't be asked any more closed nothing.
 2. Then its grave is written down, with a later term. From then on there is no such queue, whatever
    becomes of who wrote it.
 3. All who are here are told, and erase what they have (`erasing.py`). Only when each has said so,
@@ -51,6 +52,8 @@ from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.streams import Presence, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(300)
+OPEN_FOR: Final[Duration] = milliseconds(3000)
+"""So long steps are waited for that the queue decided."""
 NOT_COUNTED: Final = Deleted(counted=False)
 
 
@@ -60,8 +63,8 @@ class Deletions:
     def __init__(self, outbox: Outbox, kept: Homes) -> None:
         self._outbox = outbox
         self._kept = kept
-        self._closing: dict[str, DeleteQueue] = {}
-        """Queues that their leaders are to close (rule 1)."""
+        self._closing: dict[str, tuple[DeleteQueue, Instant]] = {}
+        """Queues that their leaders are to close, and since when (rule 1)."""
         self._erasing: dict[str, dict[str, None]] = {}
         """By queue, the runs that have older copies and have not said that they erased them."""
         self._waiting: dict[str, dict[OperationId, NodeId]] = {}
@@ -97,7 +100,7 @@ class Deletions:
         elif home is None:
             self._is_done(queue)
         elif served:  # rule 1
-            self._closing[queue] = ask
+            self._closing[queue] = ask, self._outbox.now
             kept.busy[queue] = home.term
             self._close(home, ask)
         elif ask.lost:  # rule 7
@@ -107,22 +110,28 @@ class Deletions:
             self._tell(queue, ask.operation, Declined(whom.error, text))
 
     def _close(self, home: Assignment, ask: DeleteQueue) -> None:
-        self._outbox.send(node_of(home.master), Close(home.queue, home.term, ask.if_empty))
+        word = Close(home.queue, home.term, ask.if_empty, ask.lost)
+        self._outbox.send(node_of(home.master), word)
         self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
 
     def closed(self, source: NodeId, word: CopyClosed) -> None:
         """Its leader says what is in it, or that it does not lead."""
         kept, queue, held = self._kept, word.queue, word.held
-        presence, ask, home = kept.presence, self._closing.get(queue), kept.known.get(queue)
-        if presence is None or ask is None or home is None or word.term != home.term:
+        presence, closing, home = kept.presence, self._closing.get(queue), kept.known.get(queue)
+        if presence is None or closing is None or home is None or word.term != home.term:
             return
         if node_of(home.master) != source:
             return
+        ask, since = closing
         if held is None:
             self._closed_nothing(home)
         elif ask.if_empty and held.items:
             self._tell(queue, ask.operation, Declined("NotEmpty", _not_empty(queue, held)))
             self._closed_nothing(home)
+        elif word.open:
+            if later(since, OPEN_FOR) <= self._outbox.now:  # or it is asked again
+                self._tell(queue, ask.operation, Declined("NotEmpty", _has_open(queue, word.open)))
+                self._closed_nothing(home)
         else:
             del self._closing[queue]
             self._bury(queue, End(ask.operation, held), presence)
@@ -263,11 +272,18 @@ class Deletions:
         if later(self._asked, AGAIN_AFTER) > now:
             return
         self._asked = now
-        for queue, ask in self._closing.items():
+        for queue, (ask, _) in self._closing.items():
             self._close(kept.known[queue], ask)
         for queue, runs in self._erasing.items():
             for run in runs if queue not in kept.busy else ():
                 self._outbox.send(node_of(run), EraseCopy(queue, self._since(queue)))
+
+
+def _has_open(queue: str, count: int) -> str:
+    return (
+        f"{queue!r} decided {count} steps of which queues that are full or away have a part: make "
+        "room, or delete it with lost=True (--lost), and what they do not have yet is given up"
+    )
 
 
 def _not_empty(queue: str, held: Deleted) -> str:

@@ -66,12 +66,13 @@ class Erasing:
 
     def close(self, source: NodeId, word: Close) -> None:
         """The queue is to be deleted: its leader stops, and says what is in it (rule 2)."""
-        leader, held = self._terms.leading(word.queue, word.term), None
+        leader, held, waits = self._terms.leading(word.queue, word.term), None, 0
         if leader is not None and leader.serving:
             held = counted(leader.status())
-            if not (word.if_empty and held.items):
+            waits = 0 if word.lost else leader.transacting.close()
+            if not (waits or (word.if_empty and held.items)):
                 self._terms.resign(word.queue)
-        self._outbox.send(source, CopyClosed(word.queue, word.term, held))
+        self._outbox.send(source, CopyClosed(word.queue, word.term, held, waits))
 
     def erase(self, source: NodeId, word: EraseCopy) -> None:
         """It was deleted (rule 1)."""

@@ -225,6 +225,8 @@ class Close(OfTerm, frozen=True, tag="fifo.close", array_like=True):
     """Asks its leader to serve a queue no more, and to count what is in it."""
 
     if_empty: bool
+    lost: bool = False
+    """Also while steps are open that it decided (`transactions.py`, rule 8)."""
 
 
 class CopyClosed(OfTerm, frozen=True, tag="fifo.closed", array_like=True):
@@ -232,6 +234,8 @@ class CopyClosed(OfTerm, frozen=True, tag="fifo.closed", array_like=True):
 
     held: Deleted | None
     """None where this node does not lead in that term."""
+    open: Count = 0
+    """So many steps have parts that are not done: it goes on."""
 
 
 class EraseCopy(OfTerm, frozen=True, tag="fifo.erase", array_like=True):

@@ -32,6 +32,8 @@ from snowmelt.protocols.queue.words import AskDecision, Decided, PartDone, Reply
 AGAIN_AFTER: Final = milliseconds(500)
 ASK_AFTER: Final = seconds(5)
 """So long after it was promised, and again and again, its home is asked (rule 2)."""
+CLOSES_FOR: Final = seconds(1)
+"""So long after somebody asked to delete it a queue decides nothing: that is asked again."""
 AT_ONCE: Final = 100
 """So many questions, or decisions told again, in one turn."""
 
@@ -64,6 +66,8 @@ class Transacting:
         self._names: dict[OperationId, Name] = {}
         self._told: dict[Name, Instant] = {}
         """When each open one was told last."""
+        self._decides_at = outbox.now
+        """When something is decided again: the queue is to be deleted."""
         self._asked: dict[TransactionName, Instant] = {}
         """When a home was asked last, or there was no need yet."""
         if state.transactions.open or state.transactions.promised:
@@ -83,7 +87,12 @@ class Transacting:
             self._tell(operation, calls.Committed())
         elif past := producers.past(*name):
             self._decline(operation, "NotStaged", f"this step was given up: {past}")
-        elif full := known.too_many(ask) or producers.crowded(ask.producer):
+        elif full := producers.crowded(ask.producer):
+            self._decline(operation, "Full", full)
+        elif ask.give_up:  # rule 9
+            producers.close(*name, self._outbox.wall)
+            self._decline(operation, "NotStaged", "this step was given up, as its client asked")
+        elif full := known.too_many(ask) or self._closing(ask):
             self._decline(operation, "Full", full)
         elif self._home.settings.partitions > 1:
             self._decline(operation, "BadOption", several(self._home.queue))
@@ -109,6 +118,19 @@ class Transacting:
         state.transactions.keep(name, left)
         self._send(name, left)
         self._wait(operation, name, ask)
+
+    def close(self) -> int:
+        """The queue is to be deleted: how many are open. No more are decided for now (rule 8)."""
+        count = len(self._state.transactions.open)
+        if count:
+            self._decides_at = later(self._outbox.now, CLOSES_FOR)
+        return count
+
+    def _closing(self, ask: calls.Commit) -> str:
+        """Why nothing is decided now."""
+        if self._outbox.now >= self._decides_at:
+            return ""
+        return f"queue {ask.queue!r} is to be deleted, when the steps are done that it decided"
 
     def _forget_ended(self, settles: Iterable[calls.Settle]) -> None:
         for one in settles:

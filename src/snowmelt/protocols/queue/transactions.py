@@ -21,8 +21,26 @@ producer and a number there. Whoever takes part can find out from the home what 
    decision that is heard twice does nothing the second time. What else is staged under that name
    came of a call that was sent twice, and is dropped.
 7. A part waits for room in its queue as a put does. Its items are in when there is some.
-8. A home that was deleted decides nothing any more: what was not told by then is given up. A queue
-   that was deleted has no part.
+8. A home is deleted when nothing is open there: until then it decides nothing more. What it did not
+   decide is given up. One of which nobody else is here, or whose parts find no room, may be given
+   up as lost; what was not told by then is given up with it. A queue that was deleted has no part.
+9. A client that may have asked in vain, and says so, has the number closed first (rule 5). So what
+   is still on its way decides nothing later.
+
+Why publications stand beside
+-----------------------------
+A publication (`publications.py`) also puts what is staged in several queues, once. It is no
+transaction with one producer and number, for a number means another thing there. Here it is one
+attempt's: who hears nothing gives it up, and its next attempt has another, so the home may close
+it (rule 5). There it is the work's, a micro-batch's for instance: whoever does that again, on
+another machine or after a week, has the same number, so nobody may close it, and what an attempt
+that died has staged is dropped without asking. Who comes again has staged anew, perhaps cut in
+another way: so it is compared by a digest, and the first plan is ended with whatever receipts are
+alive. And a publication goes into queues with several partitions, which have their numbers from an
+anchor; is refused as `Full` where there is no room, and put then by nobody; and says where its
+items are. A transaction would have to carry the work's name and digest beside its own, for as long
+as producers are remembered, and to say which queues it was for. That is most of what `Plan` is: by
+our reckoning some two hundred lines less, and not one promise more.
 """
 
 from collections.abc import Iterator

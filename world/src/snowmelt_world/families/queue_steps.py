@@ -3,7 +3,8 @@
 Some put items into the sources; others take them, from one source or two, put one for each into
 every target, and end the step by the shipped code (`client/queue/step_parts.py`). They die at drawn
 moments. When the load is over one of them does the rest, and takes what is in the targets. Of each
-item that was put there has to be just one in each target, wherever who died.
+item that was put there has to be just one in each target, wherever who died. Some steps only put:
+what is in such a step is in both targets or in none, and in none when it is known that it failed.
 """
 
 from collections import Counter
@@ -21,7 +22,7 @@ from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseUpdate
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.step_parts import HOLD, StepParts
-from snowmelt.core.errors import NoSuchQueue
+from snowmelt.core.errors import NoSuchQueue, SnowmeltError
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -51,6 +52,8 @@ class StepLedger(msgspec.Struct):
     asked: dict[str, None] = {}
     sure: dict[str, None] = {}
     """Those of which the put was answered."""
+    never: dict[str, None] = {}
+    """Those of which it was told that they are not put."""
     came: dict[str, dict[int, str]] = {}
     """By target, and by the positions there."""
     drained: bool = False
@@ -68,6 +71,8 @@ class StepLedger(msgspec.Struct):
                     raise Broken(f"{target}: {value} is doubled", target)
                 if value not in self.asked:
                     raise Broken(f"{target}: {value} was never put", target)
+                if value in self.never:
+                    raise Broken(f"{target}: {value} is there, and its step did not happen", target)
             for value in self.sure:
                 if not count[value]:
                     raise Broken(f"{target}: {value} is lost", target)
@@ -111,8 +116,10 @@ class StepUser(User):
             return
         if self.chance.random() < 0.5:
             self.run(self._puts_one())
+        elif self.chance.random() < 0.7:
+            self._steps(self._takes_one())
         else:
-            self._steps()
+            self._steps(self._only_puts())
 
     def _puts_one(self) -> Steps[None]:
         self._count += 1
@@ -125,9 +132,9 @@ class StepUser(User):
             return
         self.all.sure.update(dict.fromkeys(values))
 
-    def _steps(self) -> None:
+    def _steps(self, steps: Steps[None]) -> None:
         """One step, in which it may die."""
-        run = Run(self, self._takes_one(), lambda _: None)
+        run = Run(self, steps, lambda _: None)
         if self.chance.random() < DIES:
             self.after(self.some(seconds(2)), lambda: self._dies(run))
         run.go(None)
@@ -142,6 +149,21 @@ class StepUser(User):
             yield from self.step(order, TARGETS, self.chance.choice((1, 3)))
         except FAILURES:
             return
+
+    def _only_puts(self) -> Steps[None]:
+        """A step that takes nothing."""
+        self._count += 1
+        parts, value = StepParts(), f"{self.name}/{self._count}/alone"
+        self.all.asked[value] = None
+        for target in TARGETS:
+            parts.put(self.queues[target], value.encode(), None, None, None, 0.0)
+        try:
+            yield from parts.commit(SECONDS, self.chance.choice((0.5 - SECONDS, 0.0, HOLD)))
+        except FAILURES as error:
+            if isinstance(error, SnowmeltError) and error.definite:
+                self.all.never[value] = None
+        else:
+            self.all.sure[value] = None
 
     def step(self, sources: Sequence[str], targets: Sequence[str], most: int) -> Steps[bool]:
         """Whether it took anything."""

@@ -1,13 +1,17 @@
 """A day of a cluster in minutes: what an operator does to it while programs use it.
 
-    python benchmarks/day_of_a_cluster.py [--pace 200] [--folder DIR] [--quiet]
+    python benchmarks/day_of_a_cluster.py [--from WHEEL] [--pace 200] [--folder DIR] [--quiet]
 
 Nodes are processes on this machine, with a file of users. Two programs put numbered orders all the
-while, at a pace, and two take them; everything else is done by commands, as `docs/how-to` has them,
-and each is shown. A queue is altered from one copy to three, a node is drained and replaced, all
-nodes are upgraded one by one, a secret is changed, queues are backed up, one is deleted and made
-again, and exported. At the end there is an account of every item: it ends with 1 if one is lost, or
-came twice, or if a call of somebody failed whom nothing was done to.
+while, at a pace, and take them; everything else is done by commands, as `docs/how-to` has them, and
+each is shown. A queue is altered from one copy to three, a node is drained and replaced, all nodes
+are upgraded one by one from the version of a wheel to this one, then commands and programs are, a
+secret is changed, queues are backed up, one is deleted and made again, and exported. At the end
+there is an account of every item: it ends with 1 if one is lost, or came twice, or if a call of
+somebody failed whom nothing was done to.
+
+The wheel is that of the last release. Without one it is built from this tree with another number,
+which shows the way of an upgrade, but not that two releases understand each other.
 """
 
 import argparse
@@ -18,10 +22,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -30,9 +33,14 @@ import msgspec
 
 import snowmelt
 from snowmelt.cli.local import LocalNode, end_on_sigterm, free_ports
-from snowmelt.core.errors import AccessDenied, Empty, SnowmeltError
+from snowmelt.core.errors import AccessDenied
 
-ORDERS: Final = "orders"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.day_of_a_cluster_parts import other_version, shop
+from benchmarks.day_of_a_cluster_parts.shop import ORDERS, Tally
+
+NAMES: Final = ("shop-1", "shop-2")
 LEDGER: Final = "ledger"
 """A queue that nobody works on: it is deleted, and made again of a backup."""
 LEDGER_ITEMS: Final = 1_000
@@ -58,6 +66,7 @@ class Secrets:
         self._of = {user: [secrets.token_urlsafe(18)] for user in RIGHTS}
         self.given = {user: own[0] for user, own in self._of.items()}
         """What programs say."""
+        self.given_file = file.with_suffix(".given")
         self._write()
 
     def add(self, user: str) -> None:
@@ -67,6 +76,7 @@ class Secrets:
     def give(self, user: str) -> None:
         """Its programs have the newest from now on."""
         self.given[user] = self._of[user][-1]
+        self._write()
 
     def drop_old(self, user: str) -> str:
         """Only the newest is good from now on; returns one that is not."""
@@ -75,105 +85,84 @@ class Secrets:
         return old
 
     def _write(self) -> None:
-        """Beside it, and renamed: no node reads half of it."""
         lines = [f"{user} {one} {RIGHTS[user]}\n" for user, own in self._of.items() for one in own]
-        beside = self.file.with_suffix(".new")
-        beside.touch(mode=0o600)
-        beside.write_text("".join(lines))
-        beside.rename(self.file)
+        _renew(self.file, "".join(lines))
+        _renew(self.given_file, json.dumps(self.given))
 
 
-class Tally(msgspec.Struct):
-    """What became of orders, by number; each program adds to it under the lock."""
-
-    put: set[bytes] = msgspec.field(default_factory=set)
-    taken: Counter[bytes] = msgspec.field(default_factory=Counter)
-    failed: list[str] = msgspec.field(default_factory=list)
-    """Calls that ended with an error; the same was asked again."""
-    longest: float = 0.0
-    """Seconds that one put took, with what was asked again."""
+def _renew(file: Path, text: str) -> None:
+    """Beside it, and renamed: nobody reads half of it."""
+    beside = file.with_suffix(".new")
+    beside.touch(mode=0o600)
+    beside.write_text(text)
+    beside.rename(file)
 
 
 class Programs:
     """Those of users: they put and take until they are ended."""
 
     def __init__(self, urls: str, known: Secrets, pace: float) -> None:
-        self.tally = Tally()
-        self._urls, self._known, self._pace = urls, known, pace
-        self._lock = threading.Lock()
-        self._no_more_puts = threading.Event()
-        self._done = threading.Event()
-        names = "shop-1", "shop-2"
-        self._putting = [threading.Thread(target=self._put, args=(name,)) for name in names]
-        self._taking = [threading.Thread(target=self._take) for _ in range(2)]
+        self.tallies: list[Tally] = []
+        """Of those that have ended."""
+        self._options = ["--urls", urls, "--secrets", str(known.given_file)]
+        self._options += ["--pace", str(pace / len(NAMES))]
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self) -> None:
-        for one in (*self._putting, *self._taking):
-            one.start()
+    def start(self, python: str, names: Sequence[str] = NAMES, after: int = 0) -> None:
+        for name in names:
+            command = [python, shop.__file__, *self._options, "--name", name, "--after", str(after)]
+            self._running[name] = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+
+    def upgrade(self, python: str) -> None:
+        """One by one; each goes on with the number after its last."""
+        for name in NAMES:
+            self._no_more_puts(name)
+            self.start(python, [name], self._end(name).last)
 
     def end_puts(self) -> None:
-        self._no_more_puts.set()
-        _joined(self._putting)
+        for name in self._running:
+            self._no_more_puts(name)
 
     def end(self) -> None:
-        self.end_puts()
-        self._done.set()
-        _joined(self._taking)
+        for name in list(self._running):
+            self._end(name)
 
-    def _put(self, name: str) -> None:
-        """Each number once: a named producer asks again under the same number."""
-        number = 0
-        while not self._no_more_puts.is_set():
-            secret = self._known.given["shop"]
-            with snowmelt.connect(self._urls, user="shop", token=secret) as cluster:
-                queue = cluster.fifo(ORDERS, producer=name)
-                while not self._no_more_puts.is_set() and secret == self._known.given["shop"]:
-                    number += 1
-                    self._put_one(queue, b"%s %d" % (name.encode(), number), number)
-                    self._no_more_puts.wait(2 / self._pace)
+    def kill(self) -> None:
+        """Those that still run, of a day that failed."""
+        for process in self._running.values():
+            process.kill()
+            process.wait()
 
-    def _put_one(self, queue: snowmelt.Fifo, body: bytes, number: int) -> None:
-        began = time.monotonic()
-        for _ in range(10):
-            try:
-                queue.put(body, sequence=number, timeout=10)
-                break
-            except SnowmeltError as error:
-                with self._lock:
-                    self.tally.failed.append(f"put: {error!r}")
-        with self._lock:
-            self.tally.put.add(body)
-            self.tally.longest = max(self.tally.longest, time.monotonic() - began)
+    def _no_more_puts(self, name: str) -> None:
+        given = self._running[name].stdin
+        assert given is not None
+        given.write(b"no more puts\n")
+        given.flush()
 
-    def _take(self) -> None:
-        secret = self._known.given["billing"]
-        with snowmelt.connect(self._urls, user="billing", token=secret) as cluster:
-            queue = cluster.fifo(ORDERS)
-            while not self._done.is_set():
-                try:
-                    item = queue.get(timeout=1)
-                    item.ack()
-                except Empty:
-                    continue
-                except SnowmeltError as error:
-                    with self._lock:
-                        self.tally.failed.append(f"take: {error!r}")
-                    continue
-                with self._lock:
-                    self.tally.taken[item.body] += 1
-
-
-def _joined(threads: list[threading.Thread]) -> None:
-    for one in threads:
-        if one.ident is not None:  # it was started
-            one.join(WITHIN)
+    def _end(self, name: str) -> Tally:
+        process = self._running.pop(name)
+        try:
+            told, _ = process.communicate(timeout=WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise Failure(f"{name} does not end") from None
+        if process.returncode:
+            raise Failure(f"{name} ended with {process.returncode}")
+        self.tallies.append(msgspec.json.decode(told, type=Tally))
+        return self.tallies[-1]
 
 
 class Day:
     """The cluster, and who operates it."""
 
-    def __init__(self, folder: Path, *, quiet: bool) -> None:
+    def __init__(self, folder: Path, wheel: Path | None, *, quiet: bool) -> None:
         self.folder = folder
+        (folder / "wheel").mkdir()
+        wheel = wheel or other_version.built(folder / "wheel")
+        self.python, self.version = other_version.installed(wheel, folder / "before")
+        """What commands run with, and its version: the one before, until the upgrade."""
         self.known = Secrets(folder / "users")
         self._quiet = quiet
         ports = free_ports(4)
@@ -184,7 +173,9 @@ class Day:
         options = ["--users", str(self.known.file), "--misses", "4"]
         if at > 1:
             options += ["--join", f"127.0.0.1:{ports[0]}"]
-        return LocalNode(name, ports[at - 1], self.folder / name, options)
+        node = LocalNode(name, ports[at - 1], self.folder / name, options)
+        node.python = self.python
+        return node
 
     def say(self, text: str) -> None:
         print(text, flush=True)
@@ -195,7 +186,7 @@ class Day:
             self.say(f"  $ snowmelt {' '.join(words)}".replace(str(self.folder), "."))
         token = {"SNOWMELT_USER": user, "SNOWMELT_TOKEN": secret or self.known.given[user]}
         done = subprocess.run(
-            [sys.executable, "-m", "snowmelt", *words],
+            [self.python, "-m", "snowmelt", *words],
             env=os.environ | {"SNOWMELT_URL": self.urls} | token,
             capture_output=True,
             text=True,
@@ -268,16 +259,31 @@ class Day:
             self.command("forget", "n2")
             self.whole(3)
 
-    def upgrade(self) -> None:
-        with self.hour("All nodes are stopped and started anew, one by one"):
-            for name in ("n3", "n4"):
-                self.nodes[name].stop()
-                self.nodes[name].start()
-                self.whole(3)
+    def upgrade(self, programs: Programs) -> None:
+        new = sys.executable
+        with self.hour(f"From {self.version} to {snowmelt.__version__}, node by node"):
+            for done, name in enumerate(("n3", "n4"), start=1):
+                self._upgrade_node(name, new)
+                self.versions({self.version: 3 - done, snowmelt.__version__: done})
             self.command("drain", "n1")
-            self.nodes["n1"].stop()
-            self.nodes["n1"].start()
-            self.whole(3)
+            self._upgrade_node("n1", new)
+            self.python = new
+            programs.upgrade(new)
+            self.versions({snowmelt.__version__: 3})
+
+    def _upgrade_node(self, name: str, python: str) -> None:
+        node = self.nodes[name]
+        node.stop()
+        node.python = python
+        node.start()
+        self.whole(3)
+
+    def versions(self, wanted: dict[str, int]) -> None:
+        """So many nodes run each version, as `status` shows them."""
+        members = json.loads(self.command("status", "--json"))["view"]["members"]
+        found = Counter(one.get("version") for one in members)
+        if found != Counter(wanted):
+            raise Failure(f"nodes by version are {dict(found)}, not {wanted}")
 
     def change_secret(self) -> None:
         with self.hour("The shop's secret is changed"):
@@ -314,27 +320,34 @@ class Day:
                 node.stop()
 
 
-def account(tally: Tally, left: int) -> list[str]:
+def account(tallies: list[Tally], left: int) -> list[str]:
     """What is wrong, of every item."""
-    lost = tally.put - set(tally.taken)
-    twice = [body for body, count in tally.taken.items() if count > 1]
-    strange = set(tally.taken) - tally.put
-    print(f"orders put: {len(tally.put)}, taken: {sum(tally.taken.values())}, left: {left}")
-    print(f"longest put: {tally.longest:.2f} s; calls that failed: {len(tally.failed)}")
-    for text in sorted(set(tally.failed)):
+    put = {order for tally in tallies for order in tally.put}
+    taken = sum((Counter(tally.taken) for tally in tallies), Counter[str]())
+    failed = [text for tally in tallies for text in tally.failed]
+    by_version: Counter[str] = Counter()
+    for tally in tallies:
+        by_version[tally.version] += len(tally.put)
+    print(f"orders put: {len(put)}, taken: {sum(taken.values())}, left: {left}")
+    print("put by version: " + ", ".join(f"{one}: {count}" for one, count in by_version.items()))
+    longest = max((tally.longest for tally in tallies), default=0.0)
+    print(f"longest put: {longest:.2f} s; calls that failed: {len(failed)}")
+    for text in sorted(set(failed)):
         print(f"  {text}")
     found = {
-        "are lost": sorted(lost),
-        "came twice": twice,
-        "were never put": sorted(strange),
-        "are left": [b"?"] * left,
-        "calls failed": [one.encode() for one in tally.failed],
+        "are lost": sorted(put - set(taken)),
+        "came twice": [order for order, count in taken.items() if count > 1],
+        "were never put": sorted(set(taken) - put),
+        "are left": ["?"] * left,
+        "calls failed": failed,
     }
-    return [f"{len(some)} {how}: {some[:5]}" for how, some in found.items() if some]
+    wrong = [f"{len(some)} {how}: {some[:5]}" for how, some in found.items() if some]
+    return wrong if len(by_version) > 1 else [*wrong, "all programs ran one version"]
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="day_of_a_cluster", description=__doc__.splitlines()[0])
+    parser.add_argument("--from", type=Path, dest="wheel", help="the wheel of the version before")
     parser.add_argument("--pace", type=float, default=200.0, help="orders a second")
     parser.add_argument("--folder", help="where the nodes' disks are to be")
     parser.add_argument("--quiet", action="store_true", help="without each command")
@@ -343,23 +356,25 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--pace: 1 to 10000")
     end_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="day-", dir=options.folder) as folder:
-        day = Day(Path(folder), quiet=options.quiet)
+        day = Day(Path(folder), options.wheel, quiet=options.quiet)
         programs = Programs(day.urls, day.known, options.pace)
         try:
             day.begin()
-            programs.start()
-            for work in (day.grow, day.replace, day.upgrade, day.change_secret):
-                work()
+            programs.start(day.python)
+            day.grow()
+            day.replace()
+            day.upgrade(programs)
+            day.change_secret()
             day.lose_and_restore()
             programs.end_puts()
             time.sleep(3)
             programs.end()
             left = json.loads(day.command("stats", ORDERS, "--json"))
-            wrong = account(programs.tally, left["ready"] + left["leased"] + left["dead"])
+            wrong = account(programs.tallies, left["ready"] + left["leased"] + left["dead"])
         except Failure as failure:
             wrong = [str(failure)]
         finally:
-            programs.end()
+            programs.kill()
             day.end()
     print("\n".join(f"WRONG: {one}" for one in wrong) or "Every item is accounted for.")
     return 1 if wrong else 0

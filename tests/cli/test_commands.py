@@ -36,6 +36,7 @@ def test_status_shows_how_a_node_sees_the_cluster(cluster: LocalCluster) -> None
     told = as_json("status", "--url", cluster.url)
     assert told["standing"] == "current"
     assert [member["id"] for member in told["view"]["members"]] == ["n1", "n2"]
+    assert {one["version"] for one in told["view"]["members"]} == {snowmelt_client.__version__}
     shown = snowmelt("status", "--url", cluster.url)
     assert shown.returncode == 0
     assert "n1 is current in view" in shown.stdout

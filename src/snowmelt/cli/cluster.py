@@ -4,6 +4,7 @@ import json
 import statistics
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -28,10 +29,14 @@ from snowmelt.cli.show import (
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.connection.clients import Clients
 from snowmelt.core.errors import BadOption, SnowmeltError
+from snowmelt.protocols.membership import Member, Status
 from snowmelt.runtime.statistics import NodeStatistics, Reloaded
 from snowmelt.wire.framing import Kind
 
 NOT_CURRENT = 4
+VERSION_SECONDS = 1.0
+"""So long a node may take to say which version it is."""
+ASKED_AT_ONCE = 16
 
 
 def up(
@@ -101,8 +106,9 @@ def status(
     with at.open() as cluster:
         told = cluster.status(timeout=at.timeout)
         process = _process_of(cluster, at.timeout, needed=counts)
+    versions = {} if process is None else _versions(at, told, process)
     if as_json:
-        object_ = as_builtins(told)
+        object_ = as_builtins(told, versions)
         if process is not None:
             object_ |= process_object(process)
         if process is not None and counts:
@@ -110,7 +116,7 @@ def status(
         print(json.dumps(object_))
     else:
         console = Console()
-        console.print(status_table(told))
+        console.print(status_table(told, versions))
         for line in process_lines(process) if process is not None else ():
             console.print(line, highlight=False)
         if process is not None and counts:
@@ -127,6 +133,24 @@ def _process_of(cluster: Cluster, timeout: float, *, needed: bool) -> NodeStatis
         if needed:
             raise
         return None
+
+
+def _versions(at: ClusterOptions, told: Status, own: NodeStatistics) -> dict[str, str]:
+    """Which version each member runs; of one that does not answer soon, nothing."""
+    others = [one for one in (told.view.members if told.view else ()) if one.id != own.node]
+
+    def asked(member: Member) -> str:
+        try:
+            with at.member(member.address, min(VERSION_SECONDS, at.timeout)).open() as cluster:
+                return cluster.statistics(timeout=min(VERSION_SECONDS, at.timeout)).version
+        except SnowmeltError:
+            return ""
+
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
+        found = threads.map(asked, others)
+        return {own.node: own.version} | {
+            member.id: version for member, version in zip(others, found, strict=True) if version
+        }
 
 
 def reload(as_json: AsJson = False, at: ClusterOptions = CLUSTER) -> None:

@@ -16,7 +16,6 @@ from snowmelt import __version__
 from snowmelt.cli.node import LISTEN, NO_TLS, USERS, read_limits, read_token
 from snowmelt.cli.options import TIMEOUT, TOKEN, AsJson, ClusterOptions
 from snowmelt.cli.tables import listing
-from snowmelt.client.connection.url import moved
 from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import Address
 from snowmelt.runtime import checkup
@@ -123,9 +122,8 @@ def _cluster(options: ClusterOptions) -> Iterator[CheckResult]:
 
 def _member(options: ClusterOptions, name: str, address: Address, epoch: int) -> CheckResult:
     about = f"{name} at {address}"
-    one = ClusterOptions(moved(options.url, address), options.token_file, options.timeout)
     try:
-        with one.open() as cluster:
+        with options.member(address, options.timeout).open() as cluster:
             told = cluster.status(timeout=options.timeout)
             begin, began = perf_counter(), time()
             process = cluster.statistics(timeout=options.timeout)

@@ -84,6 +84,8 @@ class LocalNode:
     """One node's process, which may be stopped, killed and started again."""
 
     popen: ClassVar[type[subprocess.Popen[bytes]]] = subprocess.Popen
+    python: str = sys.executable
+    """Which Python its process is: another one may have another version of Snowmelt."""
 
     def __init__(
         self, name: str, port: int, folder: Path, options: list[str], home: LocalHost = HERE
@@ -138,7 +140,7 @@ class LocalNode:
             raise Unavailable(
                 f"port {self.port} is taken; choose another, or end the program that has it"
             )
-        command = [*self._home.prefix, sys.executable, "-m", "snowmelt", "node", "--id", self.name]
+        command = [*self._home.prefix, self.python, "-m", "snowmelt", "node", "--id", self.name]
         command += ["--listen", self.address, "--data", str(self.folder)]
         with private(self.log) as log:
             self._process = self.popen(

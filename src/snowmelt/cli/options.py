@@ -14,10 +14,11 @@ import typer
 from snowmelt.cli.node import read_token
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.connection.clients import Clients
-from snowmelt.client.connection.url import ClusterURL, read
+from snowmelt.client.connection.url import ClusterURL, moved, read
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.embedded.face import open as open_folder
 from snowmelt.core.errors import BadOption
+from snowmelt.core.names import Address
 
 URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
 DATA = typer.Option(help="A folder with queues, in place of a cluster.", envvar="SNOWMELT_DATA")
@@ -46,6 +47,10 @@ class ClusterOptions(msgspec.Struct, frozen=True):
         """To be closed by whoever opens it."""
         check_timeout(self.timeout)
         return Cluster(self.url, read_token(self.token_file) or None, self.user or None)
+
+    def member(self, address: Address, timeout: float) -> "ClusterOptions":
+        """The same, for the node at this address alone."""
+        return msgspec.structs.replace(self, url=moved(self.url, address), timeout=timeout)
 
     @contextmanager
     def clients(self) -> Iterator[Clients]:

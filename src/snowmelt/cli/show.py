@@ -1,5 +1,7 @@
 """How a cluster looks on a terminal."""
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from snowmelt.cli.tables import listing
@@ -10,8 +12,8 @@ from snowmelt.runtime.statistics import NodeStatistics
 STYLES = {"current": "green", "cut off": "red", "outside": "yellow", "no answer": "red"}
 
 
-def as_builtins(status: Status) -> dict[str, object]:
-    """A status as one JSON object, its fields by name."""
+def as_builtins(status: Status, versions: Mapping[str, str]) -> dict[str, object]:
+    """A status as one JSON object, its fields by name; a version that is not known is empty."""
     view = status.view
     shown = None
     if view is not None:
@@ -20,7 +22,12 @@ def as_builtins(status: Status) -> dict[str, object]:
             "epoch": view.epoch,
             "coordinator": view.coordinator,
             "members": [
-                {"id": one.id, "address": str(one.address), "start": one.start}
+                {
+                    "id": one.id,
+                    "address": str(one.address),
+                    "start": one.start,
+                    "version": versions.get(one.id, ""),
+                }
                 for one in view.members
             ],
         }
@@ -60,16 +67,17 @@ def standing_table(rows: list[tuple[str, str, Status | None]]) -> Table:
     return table
 
 
-def status_table(status: Status) -> Table:
-    """One node's sight of the cluster, a line a member."""
+def status_table(status: Status, versions: Mapping[str, str]) -> Table:
+    """One node's sight of the cluster, a line a member, with the version that it runs."""
     view = status.view
     title = f"{status.node} is {status.standing}"
     title += f" in view {view.epoch} of cluster {view.identity}" if view else ""
-    heads = ("node", "address", "starts", "role", "last heard")
+    heads = ("node", "address", "starts", "role", "last heard", "version")
     table = listing(heads, words=heads, title=title)
     for member in view.members if view else ():
         role = "coordinator" if view and member.id == view.coordinator else "member"
         silent = status.silent.get(member.id)
         heard = f"{silent / SECOND:.1f} s ago" if silent is not None else "-"
-        table.add_row(member.id, str(member.address), str(member.start), role, heard)
+        version = versions.get(member.id, "-")
+        table.add_row(member.id, str(member.address), str(member.start), role, heard, version)
     return table

@@ -4,7 +4,6 @@ import resource
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import time
 from typing import Final
@@ -35,7 +34,7 @@ def node_families(told: NodeStatistics, view: View | None, current: bool) -> Ite
         "snowmelt_node_info", GAUGE, "The node, its version and its cluster; always 1."
     )
     cluster = "" if view is None else view.identity
-    info.add(1, labelled(node=told.node, version=_version(), cluster=cluster))
+    info.add(1, labelled(node=told.node, version=told.version, cluster=cluster))
     yield info
     yield _one("node_current", GAUGE, "Whether it is in the newest view, and was heard.", current)
     yield _one("view_epoch", GAUGE, "The number of its view.", 0 if view is None else view.epoch)
@@ -52,14 +51,6 @@ def node_families(told: NodeStatistics, view: View | None, current: bool) -> Ite
     for name, said in STORE_GAUGES.items():
         yield _one(f"store_{name}", GAUGE, said, told.store.get(name, 0))
     yield from _process(told.seconds)
-
-
-def _version() -> str:
-    """Of the package, as it is installed."""
-    try:
-        return version("snowmelt")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _connections(told: NodeStatistics) -> Iterator[MetricFamily]:

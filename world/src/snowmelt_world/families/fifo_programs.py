@@ -42,6 +42,8 @@ class Program(programs.Program):
         self._names = 0
         self._leaves = Random(name)
         """Which gets it leaves."""
+        self._left: set[int] = set()
+        """Those it has left, by their numbers."""
         super().__init__(stage, name, chance)
 
     # --- its process ------------------------------------------------------------------------------
@@ -74,12 +76,18 @@ class Program(programs.Program):
 
     def _leave(self, number: int) -> None:
         _, then = self._open.pop(number)
+        self._left.add(number)
         get = OperationId(self.name, number)
         self.stage.world.give(self.name, Announced(Abandoned(get)))
         then(Unknown("it was left"), self.now)
         left = LeftGet(Instant(self.ledger.lost_gets[-1].called))
         self.ledger.left_gets.append(left)
         self.ask(calls.CancelGet(self.queue, number), left.ends)
+
+    def answered(self, operation: OperationId, outcome: Outcome[Any], at: Instant) -> None:
+        """Where it stands still, its machine may answer before it hears that a get was left."""
+        if operation.number not in self._left:
+            super().answered(operation, outcome, at)
 
     # --- what goes over the wire ------------------------------------------------------------------
 

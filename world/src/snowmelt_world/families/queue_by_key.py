@@ -18,9 +18,10 @@ from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseOptions, LeaseUpdate
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import LeaseLost, NoSuchQueue
+from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.statuses import QueueStatus
 from snowmelt_world.check.by_key import check_at_once, check_in_order_by_key, check_per_second
 from snowmelt_world.check.history import Ended, History, Kind, Operation, Value
 from snowmelt_world.check.verdict import Invalid, Verdict
@@ -96,6 +97,8 @@ def _sure(one: Operation) -> tuple[Value, ...]:
 class KeyUser(User):
     """Puts and takes."""
 
+    words: ClassVar[tuple[str, ...]] = ("put", "put", "get", "get", "get", "alter")
+
     def __init__(self, stage: Stage, name: str, chance: Random, ledger: KeyLedger) -> None:
         unused = DeletedLedger(ledger.queue, keeps=False, knows=False)
         super().__init__(stage, name, chance, unused, ledger.settings)
@@ -122,8 +125,12 @@ class KeyUser(User):
     def _act(self) -> None:
         if self.stage.phase is not Phase.LOAD or not self.keys.made:
             return
-        word = self.chance.choice(("put", "put", "get", "get", "get", "alter"))
-        self.run({"put": self._puts_some, "get": self._takes_some, "alter": self._alters}[word]())
+        word = self.chance.choice(self.words)
+        self.run(self.does(word))
+
+    def does(self, word: str) -> Steps[None]:
+        """One of the things that it does."""
+        return {"put": self._puts_some, "get": self._takes_some, "alter": self._alters}[word]()
 
     def _note(self, kind: Kind, values: Sequence[Value], called: Instant, **more: Any) -> None:
         row = {"returned": self.now, **more}
@@ -196,15 +203,17 @@ class KeyUser(User):
             kind, due = Kind.BACK, self.chance.choice((0.0, 1.0))
             word = LeaseUpdate(token, back=delivered.positions, delay=seconds(due), reason="no")
         try:
-            yield from self.steps.tell(delivered, word)
-        except LeaseLost:
-            self._note(kind, values, called, token=token, ended=Ended.FAILED)
+            _, refused = yield from self.steps.tell(delivered, word)
         except FAILURES:
             self._note(kind, values, called, token=token, returned=None, ended=Ended.UNKNOWN)
             raise
-        else:
-            self._note(kind, values, called, token=token)
+        ended = Ended.SUCCEEDED if refused is None else Ended.FAILED
+        self._note(kind, values, called, token=token, ended=ended)
         return True
+
+    def is_empty(self, status: QueueStatus) -> bool:
+        """Whether nothing comes any more."""
+        return not (status.ready or status.leased or status.delayed)
 
     def close(self) -> Steps[None]:
         """Takes the rest."""
@@ -214,7 +223,7 @@ class KeyUser(User):
                 while (yield from self.take(9, 1.0)):
                     pass
                 status = yield from self.steps.stats(SHORT)
-                if not (status.ready or status.leased or status.delayed):
+                if self.is_empty(status):
                     self.keys.drained = True
                     return
             except NoSuchQueue:
@@ -246,9 +255,9 @@ class KeyUsers:
         self.ledgers: list[KeyLedger] = []
         self._over = False
 
-    def add(self, world: World, dice: Random, nodes: int, end: Instant) -> None:
-        """Who puts, and who takes."""
-        settings = QueueSettings(
+    def settings(self, dice: Random, nodes: int) -> QueueSettings:
+        """Of the queue."""
+        return QueueSettings(
             replicas=dice.randint(1, nodes),
             lease=seconds(3),
             deliveries_max=1_000,
@@ -259,6 +268,10 @@ class KeyUsers:
             per_second=dice.choice((0, 0, 3)),
             fair=1,
         )
+
+    def add(self, world: World, dice: Random, nodes: int, end: Instant) -> None:
+        """Who puts, and who takes."""
+        settings = self.settings(dice, nodes)
         ledger = self.ledger(self._queue, settings, self._keeps, self._leaps)
         self.ledgers.append(ledger)
         users: list[KeyUser] = []
@@ -297,12 +310,14 @@ class KeyLife(QueueLife):
     """A life of queues with one that gives its items by keys."""
 
     users: ClassVar[type[KeyUsers]] = KeyUsers
+    leaps: ClassVar[tuple[type, ...]] = (ClockJump,)
+    """By clocks that do this nobody can say how long something lasts."""
 
     def populate(self, world: World) -> None:
         super().populate(world)
         faults = self._scenario.faults
         hurt = any(isinstance(one, HURTS) for one in faults)
-        leaps = any(isinstance(one, ClockJump) for one in faults)
+        leaps = any(isinstance(one, self.leaps) for one in faults)
         self._keys = self.users(self._stage, "k0", keeps=not hurt, leaps=leaps)
         nodes = len(self._scenario.nodes)
         self._keys.add(world, self._dice("keys"), nodes, self._scenario.faults_end)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import snowmelt_doors.celery  # noqa: F401
 from celery import Celery
+from snowmelt.client.leases.delivered import LeasedItems
+from snowmelt.core.instant import Instant
 
 URL = os.environ.get("SNOWMELT_URL", "snowmelt://127.0.0.1:4410")
 app = Celery("storm_tasks", broker=URL, backend=URL)
@@ -16,6 +18,8 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     worker_max_tasks_per_child=int(os.environ.get("STORM_TASKS_PER_CHILD", "0")) or None,
 )
+if os.environ.get("STORM_PLANT") == "no renewal":
+    LeasedItems.renewal = property(lambda _: Instant(1 << 62))
 
 
 @app.task

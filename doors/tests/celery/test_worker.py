@@ -14,6 +14,7 @@ import pytest
 from celery_workers import children, kill, ran, start, until, worker
 
 from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt_doors.celery import queues
 
 pytest_plugins = ("door_nodes",)
 LONG = 1.5
@@ -83,6 +84,44 @@ def test_a_task_longer_than_its_lease_runs_once(
         assert late.get(timeout=60) == 7
         time.sleep(1.5)
         assert len(ran(tmp_path)[7]) == 1
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("what", ["a long task", "an eta"])
+def test_without_renewal_a_task_longer_than_its_lease_runs_again(
+    storm: Any, own_node: LocalNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A plant: what celery#2481 is, also when an eta is held by the worker, as with Redis."""
+    monkeypatch.setattr(queues, "delay_of", lambda _: 0.0)
+    plant = {"STORM_PLANT": "no renewal"}
+    with (
+        worker(own_node.url, tmp_path, **plant),
+        worker(own_node.url, tmp_path, "-n", "other@%h", **plant),
+    ):
+        assert until(lambda: (tmp_path / "worker.log").read_text().count(" ready.") == 2)
+        if what == "an eta":
+            storm.note.apply_async((7, 0.0), countdown=4)
+        else:
+            storm.note.apply_async((7, 3.0))
+        assert until(lambda: len(ran(tmp_path).get(7, ())) > 1, 30)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("planted", [False, True])
+def test_an_urgent_task_runs_before_those_that_wait(
+    storm: Any, own_node: LocalNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: bool
+) -> None:
+    """celery#5935, by a worker that has one task in hand and one ahead of it at most."""
+    if planted:
+        monkeypatch.setattr(queues, "priority_of", lambda _: 0)
+    few = "--concurrency", "1", "--prefetch-multiplier", "1"
+    with worker(own_node.url, tmp_path, *few):
+        for number in range(8):
+            storm.note.apply_async((number, 0.5), priority=1)
+        assert until(lambda: ran(tmp_path))
+        last = storm.note.apply_async((99, 0.0), priority=9)
+        assert last.get(timeout=60) == 99
+        assert (len(ran(tmp_path)) > 4) == planted
 
 
 @pytest.mark.soak

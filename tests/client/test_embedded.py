@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ import snowmelt.aio
 from runtime.failing import FAILED, Failing
 from snowmelt.core.errors import Empty, OutcomeUnknown, StoreBusy, Unreachable
 from snowmelt.core.interval import Interval
+from snowmelt.store import Store
 from timing import TRIES
 from wide import wide
 
@@ -227,6 +229,30 @@ def test_an_open_folder_that_nobody_uses_takes_no_processor(tmp_path: Path) -> N
             return time.process_time() - begin
 
     assert any(asyncio.run(idle()) < 0.05 for _ in range(TRIES))
+
+
+def test_what_several_tasks_ask_for_at_once_is_flushed_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    commit = Store.commit
+
+    def counted(store: Store, groups: Any, *given: Any) -> Any:
+        flushed.append(len(groups))
+        return commit(store, groups, *given)
+
+    async def work() -> int:
+        async with snowmelt.aio.open(tmp_path) as cluster:
+            queues = [cluster.fifo("jobs") for _ in range(64)]
+            await queues[0].put_many([b"%d" % at for at in range(64)])
+            monkeypatch.setattr(Store, "commit", counted)
+            items = await asyncio.gather(*[queue.get() for queue in queues])
+            await asyncio.gather(*[item.ack() for item in items])
+            assert len({item.position for item in items}) == 64
+            return (await queues[0].stats()).ready
+
+    assert asyncio.run(work()) == 0
+    assert len(flushed) < 40, "each get, and each acknowledgement, is flushed before its answer"
 
 
 def test_asking_about_a_queue_right_after_opening_is_answered_at_once(tmp_path: Path) -> None:

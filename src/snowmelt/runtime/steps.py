@@ -2,10 +2,12 @@
 
 As `driver.py`, without a loop: everything happens at once, in the thread that has its lock. What is
 asked of the disk is done, flushed, and told before the step is over. Who has the lock waits for the
-timers, too: `due` says when the first is, and `expire` lets them.
+timers, too: `due` says when the first is, and `expire` lets them. Who has several events at once
+has them `together`: what they ask of the disk is one flush.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any, Final
 
@@ -35,16 +37,33 @@ class Steps(NodeRunner):
         self.due = FOR_EVER
         """When the first timer is."""
         self._timers: dict[Enum, Instant] = {}
+        self._asked: list[Persist] = []
+        """Of the disk, and not written yet."""
+        self._gathers = False
         self._clock = clock
         self._told = START
         """No earlier than this is it to the machine: rule 2 of `core.node`."""
 
     def handle(self, event: Event[Any]) -> None:
         """One event, and all that follows from it; one that comes meanwhile waits for its turn."""
-        if self.stopped:
-            return
+        if not self.stopped:
+            self._waiting.append(event)
+            self._go_on()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Events that are handled in this block are written at its end, with one flush."""
+        self._gathers = True
+        try:
+            yield
+        finally:
+            self._gathers = False
+            if self._asked and not self.stopped:
+                self._write()
+                self._go_on()
+
+    def _go_on(self) -> None:
         waiting = self._waiting
-        waiting.append(event)
         if self._busy:
             return
         self._busy = True
@@ -90,15 +109,24 @@ class Steps(NodeRunner):
         self.due = min(self._timers.values(), default=FOR_EVER)
 
     def _persist(self, effect: Persist) -> None:
+        self._asked.append(effect)
+        if not self._gathers:
+            self._write()
+
+    def _write(self) -> None:
         assert self._store is not None, "this machine was given no disk"
+        asked, self._asked = self._asked, []
         try:
-            (failure,) = self._store.commit([effect.changes])
+            failures = self._store.commit([one.changes for one in asked])
         except StoreError as error:
-            failure = error
-        self._waiting.append(persisted(effect.ticket, failure))
+            failures = [error] * len(asked)
+        for one, failure in zip(asked, failures, strict=True):
+            self._waiting.append(persisted(one.ticket, failure))
 
     def _load(self, effect: Load | Scan) -> None:
         assert self._store is not None, "this machine was given no disk"
+        if self._asked:
+            self._write()
         found = loaded(self._store, effect)
         if isinstance(found, Halt):
             self._halt(found)

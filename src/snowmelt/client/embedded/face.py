@@ -26,6 +26,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep, time_ns
@@ -279,6 +280,10 @@ class Machine(EndWatcher):
         for steps in (self._queues, self._batons):
             if steps is not None and not self._failure:
                 steps.expire(steady_now())
+
+    def together(self) -> AbstractContextManager[None]:
+        """In a turn: what calls ask of the queues' disk in this block is one flush."""
+        return self._queues.together()
 
     def _of(self, body: Any) -> Steps:
         if type(body) not in FOR_BATONS:

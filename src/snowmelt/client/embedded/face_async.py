@@ -32,6 +32,8 @@ from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.protocols.queue.calls import Get
 
 _IDLE: Final = 3600.0
+_AT_ONCE: Final = 256
+"""So many calls at most are written with one flush."""
 
 
 class HandedCall(msgspec.Struct, eq=False):
@@ -145,15 +147,24 @@ class DriverThread:
                 machine.fire()  # also when nobody waits: a timer that stays due leaves no pause
                 self._tell(machine)
                 pause = min(_IDLE, machine.pause(self._open))
-            with suppress(NothingCame):
-                wanted = self._handed.get(timeout=pause)
-                if wanted is None:
-                    return
-                with machine.turn, machine.turn.lock:
+            came = self._came(pause)
+            with machine.turn, machine.turn.lock, machine.together():
+                for wanted in came:
                     if isinstance(wanted, HandedCall):
                         self._begin(machine, wanted)
+                    elif wanted is None:
+                        return
                     elif wanted.wanted.asked is not None:
                         machine.leave(wanted.wanted.asked)
+
+    def _came(self, pause: float) -> list[Handed]:
+        """What was handed over by now, waiting for the first."""
+        came: list[Handed] = []
+        with suppress(NothingCame):
+            came.append(self._handed.get(timeout=pause))
+            while len(came) < _AT_ONCE:
+                came.append(self._handed.get_nowait())
+        return came
 
     def _begin(self, machine: Machine, wanted: HandedCall) -> None:
         try:

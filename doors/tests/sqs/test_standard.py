@@ -4,12 +4,15 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from runpy import run_path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+
+from snowmelt.core.instant import SECOND
 
 Make = Callable[..., str]
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -271,3 +274,27 @@ def test_groups_of_a_standard_queue_take_fair_turns(sqs: Any, other: Any, made: 
     assert came[0].startswith("loud")
     assert came[1:4] == ["still", "quiet", "nobody's"]
     assert came[4].startswith("loud")
+
+
+def test_a_queue_keeps_messages_for_as_long_as_its_attributes_say(
+    sqs: Any, other: Any, doors: Any, made: Make
+) -> None:
+    url = made()
+    queue = doors.cluster.fifo(url.rpartition("/")[2])
+
+    def kept() -> float:
+        return float(doors.run(queue.stats()).settings.retention / SECOND)
+
+    assert kept() == 345_600
+    for client, said, wanted in ((sqs, "7200", 7200), (other, "60", 960), (sqs, "345600", 345_600)):
+        client.set_queue_attributes(QueueUrl=url, Attributes={"MessageRetentionPeriod": said})
+        assert kept() == wanted
+
+    def alter(at: int) -> None:
+        said = {"MessageRetentionPeriod": str(3600 + at)}
+        (sqs, other)[at % 2].set_queue_attributes(QueueUrl=url, Attributes=said)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(alter, range(8)))
+    told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert kept() == int(told["MessageRetentionPeriod"])

@@ -21,7 +21,7 @@ from snowmelt_doors.sqs.attributes import QueueRecord, name_in
 from snowmelt_doors.sqs.dead_letters import SOURCE, DeadLetters
 from snowmelt_doors.sqs.errors import SqsError, bad_value, missing
 from snowmelt_doors.sqs.messages import packed, unpacked
-from snowmelt_doors.sqs.queues import Params, SqsCaller, SqsQueues, Told
+from snowmelt_doors.sqs.queues import Params, SqsCaller, SqsQueues, Told, sources_of
 
 KEY: Final = "t/"
 KEPT: Final = 10
@@ -87,7 +87,7 @@ class MoveTasks:
     async def start_message_move_task(self, caller: SqsCaller, asked: Params) -> Told:
         del caller
         source = await self._named(asked.get("SourceArn"), "SourceArn")
-        if not self._queues.sources_of(source):
+        if not sources_of(source, self._queues.all()):
             why = "Source queue must be configured as a Dead Letter Queue."
             raise bad_value("SourceArn", asked["SourceArn"], why)
         target = ""

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -34,6 +34,9 @@ DELETION_SECONDS: Final = 15.0
 """After so long a deletion that another door began is ended by whoever makes the queue anew."""
 PURGE_SECONDS: Final = 60.0
 _TRIES: Final = 20
+KEPT_LEAST: Final = 960
+"""So many seconds a queue of ours keeps items at least, which is longer than any delay. A message
+that is older than its own queue allows is not received before that, either."""
 _PAGE: Final = 1_000
 _FIFOS_MAX: Final = 1_000
 _DELIVERIES: Final = 1_000_000
@@ -173,6 +176,7 @@ class SqsQueues:
             await self._make(record)
             base = 0 if found is None else found[0]
             if await self.registry.change(KEY + name, base, _ENCODE(record)):
+                await self._keep(name)
                 return {"QueueUrl": caller.url(name)}
         raise SqsError("ServiceUnavailable", f"queue {name} is being made by others", 503)
 
@@ -189,6 +193,20 @@ class SqsQueues:
             if record.is_fifo:
                 raise
             await self.cluster.fifo(name).alter(max_deliveries=_DELIVERIES)
+
+    async def _keep(self, name: str) -> None:
+        """Has the queue of ours keep items for as long as the record says.
+
+        It is read again then: another door may have altered both meanwhile.
+        """
+        kept = 0
+        while (found := self._known(name)) is not None and not found[1].deleted:
+            wanted = max(found[1].number("MessageRetentionPeriod"), KEPT_LEAST)
+            if wanted == kept:
+                return
+            await self.fifo(name).alter(retention=wanted)
+            kept = wanted
+            await self.registry.look(fresh=True)
 
     async def make_fair(self, record: QueueRecord) -> None:
         """A message with a group comes into a standard queue: groups take fair turns from now on.
@@ -232,14 +250,9 @@ class SqsQueues:
 
     async def list_dead_letter_source_queues(self, caller: SqsCaller, asked: Params) -> Told:
         record = await self.record(asked.get("QueueUrl"))
-        names = [one.name for one in self.sources_of(record)]
+        names = [one.name for one in sources_of(record, self.all())]
         told, more = _paged(names, asked, limit=_PAGE)
         return {"queueUrls": [caller.url(one) for one in told], **more}
-
-    def sources_of(self, record: QueueRecord) -> list[QueueRecord]:
-        """Whose dead-letter queue it is."""
-        some = [(one, one.redrive) for one in self.all()]
-        return [one for one, to in some if to is not None and to.target == record.name]
 
     async def delete_queue(self, caller: SqsCaller, asked: Params) -> Told:
         del caller
@@ -310,6 +323,8 @@ class SqsQueues:
             return made
 
         await self._change(record.name, altered)
+        if "MessageRetentionPeriod" in given:
+            await self._keep(record.name)
         return {}
 
     async def tag_queue(self, caller: SqsCaller, asked: Params) -> Told:
@@ -410,6 +425,12 @@ def _policy_of(record: QueueRecord) -> dict[str, Any]:
 def _with_policy(record: QueueRecord, policy: Mapping[str, Any]) -> QueueRecord:
     text = msgspec.json.encode(policy).decode()
     return msgspec.structs.replace(record, attributes=record.attributes | {"Policy": text})
+
+
+def sources_of(record: QueueRecord, those: Iterable[QueueRecord]) -> list[QueueRecord]:
+    """For which of those it is the dead-letter queue."""
+    some = [(one, one.redrive) for one in those]
+    return [one for one, to in some if to is not None and to.target == record.name]
 
 
 def _check_same(record: QueueRecord, attributes: Mapping[str, str]) -> None:

@@ -13,7 +13,8 @@ Rules:
    database has numbers of its own. With each goes a digest of the rows. A database that was put
    back from a backup counts numbers again that were used for other rows: `AlreadyPublished` says
    so, and nothing is put.
-5. The rows of a queue keep the order of their ids, as far as they were there when they were sealed.
+5. A row that is `due` later (in seconds since 1970) is put with a delay.
+6. The rows of a queue keep the order of their ids, as far as they were there when they were sealed.
    So what was written after another transaction's commit comes after what that one wrote.
 """
 
@@ -22,6 +23,8 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NoReturn
 from uuid import uuid4
 
@@ -41,6 +44,7 @@ CREATE TABLE outbox (
     queue    TEXT NOT NULL,
     key      TEXT,
     priority BIGINT,
+    due      DOUBLE PRECISION,
     body     BYTEA NOT NULL,
     batch    BIGINT
 );
@@ -55,7 +59,7 @@ CREATE TABLE outbox_batches (
 SQLITE_SCHEMA: Final = SCHEMA.replace("BIGSERIAL", "INTEGER").replace("BYTEA", "BLOB")
 
 _SEALED: Final = """
-SELECT batch, id, key, priority, body FROM outbox
+SELECT batch, id, key, priority, due, body FROM outbox
 WHERE queue = %s AND batch = (SELECT min(batch) FROM outbox WHERE queue = %s) ORDER BY id
 """
 _READY: Final = "SELECT id FROM outbox WHERE queue = %s AND batch IS NULL ORDER BY id LIMIT %s"
@@ -140,17 +144,17 @@ class OutboxRelay:
         return rows
 
     def _published(self, name: str, rows: list[Any]) -> int:
-        # Rules 3 and 4.
-        queue, digest = self._queue(name), blake2b(digest_size=8)
-        ranked, items = isinstance(queue, snowmelt.PriorityQueue), list[Any]()
-        for _, row, key, priority, told in rows:
-            if priority is not None and not ranked:
-                raise BadOption("priority", priority, f"NULL, since queue {name} is a fifo")
-            body = told.encode() if isinstance(told, str) else bytes(told)
-            items.append((priority or 0, body) if ranked else body)
-            digest.update(repr((row, key, priority, body)).encode())
-        keys = tuple([None if key is None else as_key(key) for _, _, key, _, _ in rows])
-        receipts = queue.stage(items, headers=snowmelt.Labels(keys=keys), hold=_HOLD)
+        # Rules 3 to 5.
+        queue, digest, receipts = self._queue(name), blake2b(digest_size=8), []
+        for due, some in groupby(rows, key=itemgetter(4)):
+            items, keys = [], []
+            for _, row, key, priority, _, told in some:
+                item = _item(name, queue, priority, told)
+                digest.update(repr((row, key, priority, due, item)).encode())
+                items.append(item)
+                keys.append(None if key is None else as_key(key))
+            labels, late = snowmelt.Labels(keys=tuple(keys)), max(0.0, (due or 0.0) - time.time())
+            receipts += queue.stage(items, headers=labels, delay=late, hold=_HOLD)
         number, told = int(rows[0][0]), int.from_bytes(digest.digest()) or 1
         queue.publish(receipts, sequence=number, digest=told, timeout=_PATIENCE)
         self._did(_DELETE, name, number)
@@ -175,3 +179,13 @@ class OutboxRelay:
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(sql.replace("%s", self._mark), values)
             return list(cursor.fetchall())
+
+
+def _item(name: str, queue: Any, priority: int | None, told: Any) -> Any:
+    """What is put of a row."""
+    body = told.encode() if isinstance(told, str) else bytes(told)
+    if isinstance(queue, snowmelt.PriorityQueue):
+        return priority or 0, body
+    if priority is not None:
+        raise BadOption("priority", priority, f"NULL, since queue {name} is a fifo")
+    return body

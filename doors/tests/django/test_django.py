@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import django
 import pytest
+from django.db import connections, transaction
+from django.db.migrations import RunSQL
 from django.test import Client
 
 import snowmelt
@@ -23,6 +26,7 @@ from snowmelt_doors.django.backend import SnowmeltTaskBackend
 from snowmelt_doors.django.framework import TaskResultDoesNotExist
 from snowmelt_doors.django.places import _CONNECTED
 from snowmelt_doors.django.running import TaskRunner
+from snowmelt_doors.outbox import SQLITE_SCHEMA
 
 pytestmark = pytest.mark.usefixtures("site")
 SITE = Path(__file__).parents[3] / "examples" / "django_site"
@@ -70,6 +74,17 @@ def kill_once(path):
 
 not_a_task = 3
 """
+SETTINGS = """
+import os
+from site_settings import *
+
+DATABASES = {"default": {
+    "ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["DATABASE"],
+    "OPTIONS": {"timeout": 30},
+}}
+TASKS["boxed"] = {**TASKS["default"], "QUEUES": ["boxed"]}
+TASKS["boxed"]["OPTIONS"] = {**TASKS["default"]["OPTIONS"], "outbox": "default"}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +92,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalNode]:
     """A node, and this process as one of a site."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "more_tasks.py").write_text(TASKS)
+    (folder / "test_settings.py").write_text(SETTINGS)
     with (
         LocalCluster(1, folder / "node", 0.5) as cluster,
         pytest.MonkeyPatch.context() as patch,
     ):
         cluster.start()
         patch.setenv("SNOWMELT_URL", cluster.url)
-        patch.setenv("DJANGO_SETTINGS_MODULE", "site_settings")
+        patch.setenv("DATABASE", str(folder / "database"))
+        patch.setenv("DJANGO_SETTINGS_MODULE", "test_settings")
         for path in (folder, SITE):
             patch.syspath_prepend(str(path))
         django.setup()
         with snowmelt.connect(cluster.url) as made:
-            for name in ("default", "bulk"):
+            for name in ("default", "bulk", "boxed"):
                 made.priority(f"django.{name}", largest_first=True, lease=2).create()
         yield cluster.nodes[0]
 
@@ -108,8 +125,10 @@ def work(tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Runs the command of the site; with `wait` until nothing came for a second."""
     begun: list[subprocess.Popen[bytes]] = []
 
-    def work(*options: str, wait: bool = True) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "manage.py", "snowmelt_worker", *options]
+    def work(
+        *options: str, wait: bool = True, program: str = "snowmelt_worker"
+    ) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "manage.py", program, *options]
         env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[:2])}
         with (tmp_path / "log").open("ab") as log:
             one = subprocess.Popen(
@@ -264,6 +283,7 @@ def test_a_change_of_code_begins_anew(tasks: Any, work: Callable[..., Any]) -> N
         ({}, "does not say where its tasks are"),
         ({"where": "a", "wher": 1}, "has unknown OPTIONS: wher."),
         ({"where": "a", "retention": 1}, "retention is 1"),
+        ({"where": "a", "outbox": "other"}, "outbox is 'other'"),
     ],
 )
 def test_bad_options_are_checked(options: dict[str, Any], named: str) -> None:
@@ -290,6 +310,94 @@ def test_a_folder_is_a_site_of_one_process(tasks: Any, tmp_path: Path) -> None:
     runner = TaskRunner(backend)
     snowmelt.Worker(backend.connected.queue("default"), runner).run(timeout=0.2)
     assert backend.get_result(result.id).return_value == 8
+
+
+@pytest.fixture
+def boxed(tasks: Any) -> Any:
+    """A task whose backend has an outbox, and its tables, as a migration makes them."""
+    with connections["default"].schema_editor() as editor:
+        for table in ("outbox", "outbox_batches"):
+            editor.execute(f"DROP TABLE IF EXISTS {table}")
+        RunSQL(SQLITE_SCHEMA).database_forwards("letters", editor, None, None)
+    return tasks.double.using(backend="boxed", queue_name="boxed")
+
+
+def rows() -> int:
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM outbox")
+        return int(cursor.fetchone()[0])
+
+
+def test_a_task_of_a_transaction_runs_if_that_commits(boxed: Any, work: Callable[..., Any]) -> None:
+    gone: list[Any] = []
+    after = datetime.now(UTC) + timedelta(seconds=3)
+    with transaction.atomic():
+        done = [boxed.enqueue(1), boxed.using(run_after=after).enqueue(2)]
+        with suppress(ZeroDivisionError), transaction.atomic():
+            gone.append(boxed.enqueue(3))
+            raise ZeroDivisionError
+    with suppress(ZeroDivisionError), transaction.atomic():
+        gone.append(boxed.enqueue(4))
+        raise ZeroDivisionError
+    done.append(boxed.enqueue(5))
+    assert [refreshed(one, 0).status for one in done] == ["READY"] * 3
+    assert rows() == 3
+    assert work("--backend", "boxed", program="snowmelt_relay").returncode == 0
+    assert rows() == 0
+    work("--backend", "boxed", "--idle", "4")
+    assert [refreshed(one).return_value for one in done] == [2, 4, 10]
+    assert done[1].started_at >= after
+    assert [refreshed(one, 0).attempts for one in (*done, *gone)] == [1, 1, 1, 0, 0]
+    status = connection(done[0]).queue("boxed").stats()
+    assert (status.ready, status.delayed, status.leased) == (0, 0, 0)
+
+
+def test_a_task_of_a_transaction_runs_once_though_relays_and_the_node_are_killed(
+    site: LocalNode, boxed: Any, work: Callable[..., Any]
+) -> None:
+    relayed(site, boxed, work, 3)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_a_task_of_a_transaction_runs_once_in_a_long_storm(
+    site: LocalNode, boxed: Any, work: Callable[..., Any]
+) -> None:
+    relayed(site, boxed, work, 30)
+
+
+def relayed(site: LocalNode, boxed: Any, work: Callable[..., Any], rounds: int) -> None:
+    """Each round rolls back a fifth of the tasks, and kills one of two relays, or the node."""
+    chance, kept, gone = random.Random(rounds), list[Any](), list[Any]()
+    queue = boxed.get_backend().connected.queue("boxed")
+    before = queue.stats()
+    both = [relay(work), relay(work)]
+    for turn in range(rounds):
+        for _ in range(40):
+            fails = chance.random() < 0.2
+            with suppress(ZeroDivisionError), transaction.atomic():
+                (gone if fails else kept).append(boxed.enqueue(len(kept)))
+                if fails:
+                    raise ZeroDivisionError
+        at = chance.randrange(2)
+        both[at].kill()
+        both[at].wait()
+        if turn % 2 == 0:
+            site.kill()
+            site.start()
+        both[at] = relay(work)
+    end = time.monotonic() + 60
+    while rows() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert (rows(), queue.stats().ready) == (0, before.ready + len(kept))
+    work("--backend", "boxed", "--threads", "4")
+    assert [refreshed(one).return_value for one in kept] == [2 * at for at in range(len(kept))]
+    assert {one.attempts for one in kept} == {1}
+    assert {refreshed(one, 0).attempts for one in gone} == {0}
+
+
+def relay(work: Callable[..., Any]) -> "subprocess.Popen[bytes]":
+    return work("--backend", "boxed", wait=False, program="snowmelt_relay")
 
 
 def test_nothing_is_lost_though_workers_and_the_node_are_killed(

@@ -254,6 +254,20 @@ def test_rows_that_can_not_be_put_are_named_and_may_be_mended(
     assert outbox.turn() == 2
 
 
+def test_a_row_that_is_due_later_comes_then(base: Base, db: Any, cluster: Any) -> None:
+    due = time.time() + 1.5
+    row = "INSERT INTO outbox (queue, due, body) VALUES (%s, %s, %s)".replace("%s", base.mark)
+    for said, body in ((due, b"later"), (None, b"now"), (None, b"then"), (due - 60, b"late")):
+        db.execute(row, ("timed", said, body))
+    db.commit()
+    assert OutboxRelay(base.opened(), cluster, ["timed"], mark=base.mark).turn() == 4
+    queue = cluster.fifo("timed")
+    assert [one.body for one in drained(queue)] == [b"now", b"then", b"late"]
+    assert time.time() < due
+    assert queue.get(timeout=10).body == b"later"
+    assert time.time() >= due
+
+
 def test_a_priority_for_a_fifo_is_refused(base: Base, db: Any, cluster: Any) -> None:
     base.write(db, ("plain", None, 7, b"urgent"))
     db.commit()

@@ -1,9 +1,11 @@
 """What `TASKS` names as its backend."""
 
+import logging
 from collections.abc import Iterable
 from typing import Any, Final
 
 from django.core import checks
+from django.db import connections
 from django.utils import timezone
 from django.utils.crypto import get_random_string
 
@@ -19,9 +21,14 @@ from snowmelt_doors.django.framework import (
 )
 from snowmelt_doors.django.places import OPTIONS, Connected, connected
 from snowmelt_doors.django.records import body_of, result_of
+from snowmelt_doors.places import AWAY
 from snowmelt_doors.results import DAY, Windows
 
 ID_LENGTH: Final = 32
+MARKS: Final = {"postgresql": "%s", "sqlite": "?"}
+"""Which databases may have an outbox, and what stands for a value in their SQL."""
+_ROW: Final = "INSERT INTO outbox (queue, priority, due, body) VALUES (%s, %s, %s, %s)"
+_LOG: Final = logging.getLogger("snowmelt.django")
 
 
 class SnowmeltTaskBackend(BaseTaskBackend):
@@ -29,7 +36,8 @@ class SnowmeltTaskBackend(BaseTaskBackend):
 
     `OPTIONS` has `where` (the URL of a cluster, `snowmelt://HOST:PORT`, or the path of a folder for
     a site of one process), and may have `token`, `user`, `namespace` ("django") and `retention`,
-    for how many seconds a result can be got (a day).
+    for how many seconds a result can be got (a day). With `outbox`, the alias of a database, a task
+    is a row there first: what is enqueued in a transaction is there exactly if that commits.
     """
 
     supports_defer = True
@@ -60,17 +68,35 @@ class SnowmeltTaskBackend(BaseTaskBackend):
             errors=[],
             worker_ids=[],
         )
-        delay = 0.0
+        due: float | None = None
         if task.run_after is not None:
             after = task.run_after
-            here = now if timezone.is_aware(after) else timezone.make_naive(now)
-            delay = max(0.0, (after - here).total_seconds())
-        body, connected = body_of(result), self.connected
+            aware = after if timezone.is_aware(after) else timezone.make_aware(after)
+            due = aware.timestamp()
+        alias = self.options.get("outbox")
+        if alias:
+            self._write(alias, result, due)
+        else:
+            self._put(result, max(0.0, due - now.timestamp()) if due else 0.0)
+        task_enqueued.send(type(self), task_result=result)
+        return result
+
+    def _put(self, result: TaskResult, delay: float) -> None:
+        body, connected, task = body_of(result), self.connected, result.task
         queue = connected.queue(task.queue_name)
         connected.records.store(result.id, body)
         queue.put(body, priority=int(task.priority), delay=delay)
-        task_enqueued.send(type(self), task_result=result)
-        return result
+
+    def _write(self, alias: str, result: TaskResult, due: float | None) -> None:
+        """Into the outbox, in the transaction of this thread; the relay puts it."""
+        body, connected, task = body_of(result), self.connected, result.task
+        try:  # before the relay can know of it, so that no worker has written more
+            connected.records.store(result.id, body)
+        except AWAY as error:  # a site goes on without its cluster
+            _LOG.warning("nothing can be got of task %s until it runs: %s", result.id, error)
+        row = connected.name(task.queue_name), int(task.priority), due, body
+        with connections[alias].cursor() as cursor:
+            cursor.execute(_ROW, row)
 
     def get_result(self, result_id: str) -> TaskResult:
         """What became of a task; raises `TaskResultDoesNotExist` when nothing is kept of it."""
@@ -90,6 +116,11 @@ class SnowmeltTaskBackend(BaseTaskBackend):
             text = f"TASKS[{self.alias!r}] does not say where its tasks are."
             hint = "OPTIONS: {'where': 'snowmelt://HOST:PORT'}, or the path of a folder."
             yield checks.Error(text, hint=hint, id="snowmelt.E002")
+        alias = self.options.get("outbox")
+        if alias and (alias not in connections or connections[alias].vendor not in MARKS):
+            text = f"TASKS[{self.alias!r}]: outbox is {alias!r}."
+            hint = "It is the alias of a database of PostgreSQL or SQLite."
+            yield checks.Error(text, hint=hint, id="snowmelt.E004")
         try:
             Windows("results", self.options.get("retention", DAY))
         except BadOption as error:

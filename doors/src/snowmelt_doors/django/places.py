@@ -7,7 +7,7 @@ from typing import Any, Final
 from snowmelt_doors.places import Place, opened, ranked
 from snowmelt_doors.results import DAY, ResultTable
 
-OPTIONS: Final = ("where", "token", "user", "namespace", "retention")
+OPTIONS: Final = ("where", "token", "user", "namespace", "retention", "outbox")
 
 
 class Connected:
@@ -20,10 +20,14 @@ class Connected:
         self.records = ResultTable(self.place, f"{self.namespace}-results", retention)
         self._queues: dict[str, Any] = {}
 
+    def name(self, queue: str) -> str:
+        """The name in the cluster of one of Django's queues."""
+        return f"{self.namespace}.{queue}"
+
     def queue(self, name: str) -> Any:
         """The queue of the cluster behind one of Django's."""
         if name not in self._queues:
-            self._queues[name] = ranked(self.place, f"{self.namespace}.{name}")
+            self._queues[name] = ranked(self.place, self.name(name))
         return self._queues[name]
 
 

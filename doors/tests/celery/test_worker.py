@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 from celery_workers import children, kill, ran, start, until, worker
 
+from door_senders import FIRST, Sender
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt_doors.celery import queues
 
 pytest_plugins = ("door_nodes",)
 LONG = 1.5
+SENDER = """
+from storm_tasks import note
+
+def send(number):
+    note.delay(number)
+"""
 
 
 @pytest.fixture
@@ -48,7 +55,8 @@ def tasks_over(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 def test_nothing_is_lost_when_workers_and_the_node_are_killed(
     storm: Any, own_node: LocalNode, tmp_path: Path
 ) -> None:
-    count = 60
+    count, sender = 60, Sender(tmp_path, SENDER)
+    sender.start()
     results = [storm.note.delay(number, 0.05) for number in range(count)]
     with worker(own_node.url, tmp_path) as first:
         assert until(lambda: len(ran(tmp_path)) > 5), (tmp_path / "worker.log").read_text()
@@ -56,11 +64,17 @@ def test_nothing_is_lost_when_workers_and_the_node_are_killed(
     at_kill = len(ran(tmp_path))
     with worker(own_node.url, tmp_path) as second:
         assert until(lambda: len(ran(tmp_path)) > at_kill + 5)
+        sender.kill()
+        sender.start()
         own_node.kill()
         own_node.start()
         found = [one.get(timeout=60) for one in results]
         assert found == list(range(count))
-        assert set(ran(tmp_path)) == set(range(count))
+        assert until(lambda: len(sender.noted("sent")) > 20)
+        sender.kill()
+        assert until(lambda: sender.noted("sent") <= set(ran(tmp_path)))
+        sender.check(set(ran(tmp_path)))
+        assert {number for number in ran(tmp_path) if number < FIRST} == set(range(count))
         twice = [number for number, times in ran(tmp_path).items() if len(times) > 1]
         assert len(twice) <= 12  # those that were in hand at a kill
         assert second.poll() is None  # it went on by itself
@@ -162,6 +176,7 @@ class Storm:
         self.folder = folder
         self.chance = random.Random(seed)
         self.kill_node = kill_node
+        self.sender = Sender(folder, SENDER)
         self.asked: list[Any] = []
         self.due: dict[int, float] = {}
         self.long: set[int] = set()
@@ -172,6 +187,8 @@ class Storm:
         workers = [start(self.url, self.folder, "-n", f"w{at}@here") for at in range(2)]
         try:
             for turn in range(rounds):
+                self.sender.kill()
+                self.sender.start()
                 self.publish(40)
                 at = self.chance.randrange(2)
                 self.kill_some(workers[at], turn % 3)
@@ -180,11 +197,13 @@ class Storm:
                     self.in_hand += 4
                 if workers[at].poll() is not None:
                     workers[at] = start(self.url, self.folder, "-n", f"w{at}{turn}@here")
+            self.sender.kill()
             self.check(rounds)
             for one in workers:
                 os.kill(one.pid, signal.SIGTERM)
             assert [one.wait(60) for one in workers] == [0, 0]
         finally:
+            self.sender.kill()
             for one in workers:
                 kill(one)
 
@@ -219,8 +238,10 @@ class Storm:
         numbers = list(range(len(self.asked)))
         for number, one in enumerate(self.asked):
             assert one.get(timeout=90) == number, (self.folder / "worker.log").read_text()[-4000:]
+        assert until(lambda: self.sender.noted("sent") <= set(ran(self.folder)))
         times = ran(self.folder)
-        assert sorted(times) == numbers
+        self.sender.check(set(times))
+        assert sorted(number for number in times if number < FIRST) == numbers
         early = [one for one in numbers if min(times[one])[0] < self.due[one] - 0.05]
         twice = sum(len(one) - 1 for one in times.values())
         print(f"{len(numbers)} tasks, {twice} begun again, {self.in_hand} in hand at kills")

@@ -21,6 +21,7 @@ from django.db.migrations import RunSQL
 from django.test import Client
 
 import snowmelt
+from door_senders import Sender
 from snowmelt.cli.local import LocalCluster, LocalNode, free_port
 from snowmelt_doors.django.backend import SnowmeltTaskBackend
 from snowmelt_doors.django.framework import TaskResultDoesNotExist
@@ -64,6 +65,12 @@ def slow(seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.01)
+
+@task
+def note(number, path):
+    done = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY)
+    os.write(done, b"%d\\n" % number)
+    os.close(done)
 
 @task
 def kill_once(path):
@@ -401,23 +408,36 @@ def relay(work: Callable[..., Any]) -> "subprocess.Popen[bytes]":
 
 
 def test_nothing_is_lost_though_workers_and_the_node_are_killed(
-    site: LocalNode, tasks: Any, work: Callable[..., Any]
+    site: LocalNode, tasks: Any, work: Callable[..., Any], tmp_path: Path
 ) -> None:
-    storm(site, tasks, work, 1)
+    storm(site, tasks, work, tmp_path, 1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_in_a_long_storm(
-    site: LocalNode, tasks: Any, work: Callable[..., Any]
+    site: LocalNode, tasks: Any, work: Callable[..., Any], tmp_path: Path
 ) -> None:
-    storm(site, tasks, work, 12)
+    storm(site, tasks, work, tmp_path, 12)
 
 
-def storm(site: LocalNode, tasks: Any, work: Callable[..., Any], rounds: int) -> None:
-    """Each round kills the worker, and the node beside every second one."""
+SENDER = """
+import os, django
+django.setup()
+import more_tasks
+
+def send(number):
+    more_tasks.note.enqueue(number, os.environ["DONE"])
+"""
+
+
+def storm(site: LocalNode, tasks: Any, work: Callable[..., Any], folder: Path, rounds: int) -> None:
+    """Each round kills the worker, a program that sends, and each second one the node."""
     chance, asked, one = random.Random(rounds), list[Any](), work("--threads", "4", wait=False)
+    done = folder / "done"
+    sender = Sender(folder, SENDER, DONE=str(done))
     for turn in range(rounds):
+        sender.start()
         for _ in range(40):
             after = datetime.now(UTC) + timedelta(seconds=chance.choice((0, 0, 0.5)))
             asked.append(tasks.double.using(run_after=after).enqueue(len(asked)))
@@ -428,8 +448,13 @@ def storm(site: LocalNode, tasks: Any, work: Callable[..., Any], rounds: int) ->
             site.kill()
             site.start()
         one = work("--threads", "4", wait=False)
+        sender.kill()
     for number, result in enumerate(asked):
         assert refreshed(result, 60).return_value == 2 * number
         assert result.attempts <= 1 + 2 * rounds
+    queue, end = connection(asked[0]).queue("default"), time.monotonic() + 60
+    while (status := queue.stats()).ready + status.leased and time.monotonic() < end:
+        time.sleep(0.1)
     one.terminate()
     assert one.wait(20) == 0
+    sender.check(set(map(int, done.read_text().split())))

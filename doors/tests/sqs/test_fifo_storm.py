@@ -2,7 +2,7 @@
 
 One program sends to each group, the next message when the one before is there; it sends again what
 it is not sure of, and now and then what it is sure of. Programs that receive delete in order. Now
-and then one dies: it deletes nothing more of what it has.
+and then one dies: it deletes nothing more of what it has. Others die within a request.
 
 1. What was answered as sent is received, and what is received was sent.
 2. What was sent several times under one deduplication id is one message.
@@ -31,7 +31,7 @@ from snowmelt_doors.sqs.receiving import MessageReceiver
 from snowmelt_doors.sqs.sending import MessageSender
 
 from .conftest import Doors, client_of
-from .test_storm import kill, running
+from .test_storm import ask, kill, running
 
 VISIBILITY = 2
 GROUPS = 6
@@ -251,8 +251,31 @@ def judged(
 
 def storm(folder: Path, kills: int) -> GroupHistory:
     with running(folder) as programs:
-        clients = [client_of(one.port) for one in programs[1:]]
-        return judged(clients, "storm", lambda _: kill(programs, kills))
+        ports, stop = [one.port for one in programs[1:]], threading.Event()
+        clients = [client_of(port) for port in ports]
+
+        def trouble(_: GroupHistory) -> None:
+            with ThreadPoolExecutor(1) as pool:
+                dying = pool.submit(die, ports, stop)
+                try:
+                    kill(programs, kills)
+                finally:
+                    stop.set()
+                dying.result()
+
+        return judged(clients, "storm", trouble)
+
+
+def die(ports: list[int], stop: threading.Event) -> None:
+    """Programs that receive, or send the first of a group again, each killed within its request."""
+    chance, url = random.Random(0), "http://here/123456789012/storm.fifo"
+    while not stop.is_set():
+        port, seconds = chance.choice(ports), chance.choice((0.0, 0.005, 0.1))
+        group = f"g{chance.randrange(GROUPS)}"
+        words = {"MessageGroupId": group, "MessageDeduplicationId": f"{group}-0"}
+        ask(port, "SendMessage", {"QueueUrl": url, "MessageBody": f"{group} 0", **words}, seconds)
+        ask(port, "ReceiveMessage", {"QueueUrl": url, "WaitTimeSeconds": 1}, seconds)
+        time.sleep(0.3)
 
 
 def test_a_small_storm_keeps_order_and_doubles_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Doors and a node are killed while programs send, receive and delete; a history is judged.
+"""Doors, a node and programs are killed that send, receive and delete; a history is judged.
 
 1. What was answered as sent is received.
 2. What is received was sent.
@@ -6,9 +6,11 @@
 4. What was received is not received again before its time is over, whichever door dies.
 """
 
+import json
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -157,6 +159,36 @@ def receive(clients: list[Any], history: History, over: threading.Event, name: s
             time.sleep(0.05)
 
 
+def ask(port: int, action: str, asked: dict[str, Any], seconds: float) -> None:
+    """As a program that is killed so long after its request: it hears no answer."""
+    body = json.dumps(asked).encode()
+    head = (
+        f"POST / HTTP/1.1\r\nHost: here\r\nX-Amz-Target: AmazonSQS.{action}\r\n"
+        f"Content-Type: application/x-amz-json-1.0\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as one:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            one.sendall(head.encode() + body)
+            time.sleep(seconds)
+    except OSError:  # the door is dead, too
+        time.sleep(0.1)
+
+
+def die(ports: list[int], history: History, stop: threading.Event) -> None:
+    """Programs that send or receive, each killed within its request."""
+    number, chance = 0, random.Random(0)
+    while not stop.is_set():
+        body, seconds = f"dead-{number}", chance.choice((0.0, 0.005, 0.1))
+        number += 1
+        with history.lock:
+            history.tried.add(body)
+        port = chance.choice(ports)
+        ask(port, "SendMessage", {"QueueUrl": QUEUE, "MessageBody": body}, seconds)
+        ask(port, "ReceiveMessage", {"QueueUrl": QUEUE, "WaitTimeSeconds": 1}, seconds)
+        time.sleep(0.05)
+
+
 def free() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -213,6 +245,8 @@ def storm(folder: Path, kills: int) -> History:
                 threading.Thread(target=receive, args=(clients, history, over, f"r{at}"))
                 for at in range(2)
             ]
+            ports = [one.port for one in programs[1:]]
+            senders.append(threading.Thread(target=die, args=(ports, history, stop)))
             for thread in (*senders, *receivers):
                 thread.start()
             kill(programs, kills)
@@ -237,6 +271,7 @@ def test_a_small_storm_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert history.faults() == []
     assert len(history.sent) > 20
     assert len(history.deleted) > 10
+    assert any(body.startswith("dead") for body in history.received)
 
 
 @pytest.mark.soak

@@ -20,6 +20,7 @@ from taskiq.api import run_receiver_task
 from taskiq.depends.progress_tracker import TaskProgress, TaskState
 
 import snowmelt
+from door_senders import FIRST, Sender
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import BadOption
 from snowmelt_doors.taskiq import SnowmeltBroker, SnowmeltResultBackend
@@ -240,6 +241,21 @@ async def work(number: int, seconds: float) -> int:
     return number
 """
 
+SENDER = """
+import asyncio, os
+from snowmelt_doors.taskiq import SnowmeltBroker
+broker = SnowmeltBroker(os.environ["URL"])
+loop = asyncio.new_event_loop()
+loop.run_until_complete(broker.startup())
+
+@broker.task(task_name="work")
+async def work(number: int, seconds: float) -> int:
+    return number
+
+def send(number):
+    loop.run_until_complete(work.kiq(number, 0))
+"""
+
 Start = Callable[[], "subprocess.Popen[bytes]"]
 
 
@@ -279,8 +295,9 @@ def test_nothing_is_lost_in_a_long_storm(start: Start, own_node: LocalNode, tmp_
 
 
 def storm(start: Start, own_node: LocalNode, tmp_path: Path, rounds: int) -> None:
-    """Each round kills the workers, and the node beside every second one."""
+    """Each round kills the workers, a program that sends, and each second one the node."""
     chance, asked, one = random.Random(rounds), list[Any](), start()
+    sender = Sender(tmp_path, SENDER, URL=own_node.url)
     with snowmelt.connect(own_node.url) as cluster:
         cluster.priority("taskiq.default", largest_first=True, lease=2).create()
 
@@ -304,6 +321,7 @@ def storm(start: Start, own_node: LocalNode, tmp_path: Path, rounds: int) -> Non
         await backend.shutdown()
 
     for turn in range(rounds):
+        sender.start()
         asyncio.run(put(50))
         time.sleep(chance.uniform(2, 3))
         os.killpg(one.pid, signal.SIGKILL)
@@ -312,6 +330,7 @@ def storm(start: Start, own_node: LocalNode, tmp_path: Path, rounds: int) -> Non
             own_node.kill()
             own_node.start()
         one = start()
+        sender.kill()
     end = time.monotonic() + 60
     numbers = set(range(len(asked)))
     with snowmelt.connect(own_node.url) as cluster:
@@ -323,5 +342,6 @@ def storm(start: Start, own_node: LocalNode, tmp_path: Path, rounds: int) -> Non
     one.terminate()
     one.wait(20)
     times = Counter(map(int, (tmp_path / "done").read_text().split()))
-    assert set(times) == numbers
+    sender.check(set(times))
+    assert {number for number in times if number < FIRST} == numbers
     asyncio.run(check())

@@ -15,11 +15,12 @@ import snowmelt.aio
 from snowmelt.core.errors import BadOption, Empty
 
 pytest.importorskip("opentelemetry.sdk")
-from opentelemetry import propagate, trace
+from opentelemetry import baggage, context, propagate, trace
+from opentelemetry.propagators import textmap
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
 from opentelemetry.semconv._incubating.attributes import messaging_attributes as names
 
 SpanKind = trace.SpanKind
@@ -149,6 +150,55 @@ def test_many_items_are_one_span_and_all_carry_it(tmp_path: Path, spans: Collect
         items.ack()
     settled = {name: spans(f"{name} jobs").attributes or {} for name in ("nack", "ack")}
     assert names.MESSAGING_BATCH_MESSAGE_COUNT not in settled["nack"]
+
+
+class Initials(textmap.TextMapPropagator):
+    """A propagator of the program's own."""
+
+    fields = {"initials"}  # noqa: RUF012 - as the class above has it
+
+    def inject(self, carrier: Any, context: Any = None, setter: Any = None) -> None:
+        del context, setter
+        carrier["initials"] = "ab"
+
+    def extract(self, carrier: Any, context: Any = None, getter: Any = None) -> Any:
+        del carrier, getter
+        return context
+
+
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, ALWAYS_OFF], ids=["kept", "dropped"])
+def test_what_is_carried_is_what_the_propagators_write(
+    tmp_path: Path, spans: Collector, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spans.provider.sampler = sampler
+    state = trace.TraceState([("vendor", "1")])
+    known = trace.SpanContext(7, 9, is_remote=True, trace_flags=trace.TraceFlags(1))
+    stated = trace.SpanContext(7, 9, True, trace.TraceFlags(1), state)
+    contexts = {
+        "alone": context.Context(),
+        "below": trace.set_span_in_context(trace.NonRecordingSpan(known)),
+        "stated": trace.set_span_in_context(trace.NonRecordingSpan(stated)),
+        "luggage": baggage.set_baggage("customer", "seven"),
+    }
+    with snowmelt.open(tmp_path) as cluster:
+        orders = cluster.fifo("orders")
+        for name, one in contexts.items():
+            token = context.attach(one)
+            orders.put(name.encode())
+            context.detach(token)
+        found = {item.body.decode(): dict(item.headers) for item in orders.get_many(9)}
+    for name, headers in found.items():
+        more = {"stated": {"tracestate"}, "luggage": {"baggage"}}.get(name, set())
+        assert set(headers) == {"traceparent", *more}
+        own = trace.get_current_span(propagate.extract(headers)).get_span_context()
+        again: dict[str, str] = {}
+        propagate.inject(again, trace.set_span_in_context(trace.NonRecordingSpan(own)))
+        assert again["traceparent"] == headers["traceparent"], name
+        assert own.trace_flags.sampled is (sampler is ALWAYS_ON)
+    monkeypatch.setattr(propagate, "_HTTP_TEXT_FORMAT", Initials())
+    with snowmelt.open(tmp_path / "own") as cluster:
+        cluster.fifo("orders").put(b"one")
+        assert dict(cluster.fifo("orders").get().headers) == {"initials": "ab"}
 
 
 def test_the_context_that_a_program_gives_stays(tmp_path: Path, spans: Collector) -> None:

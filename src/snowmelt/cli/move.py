@@ -1,5 +1,7 @@
 """`snowmelt move`: what waits in one queue goes into another, each item once, in its order."""
 
+import sys
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
@@ -16,6 +18,11 @@ Queue = Fifo | PriorityQueue
 AT_ONCE: Final = 1_000
 BYTES_AT_ONCE: Final = 16 << 20
 IDLE: Final = 1.0
+IN_PARTS: Final = (
+    "one of one partition. Have producers put into {new}, and consumers take from both until {old}"
+    " is empty; then delete {old}"
+)
+"""What is possible where one of the two has several."""
 
 
 def move(
@@ -24,7 +31,10 @@ def move(
     idle: Annotated[float, typer.Option(help="End after so many seconds without an item.")] = IDLE,
     at: PlaceOptions = HERE,
 ) -> None:
-    """Move what waits in a queue into another, while both go on. Each item is moved once."""
+    """Move what waits in a queue into another, while both go on. Each item is moved once.
+
+    It says before who uses the old queue, and what they have to do.
+    """
     if old == new:
         raise BadOption("new", new, f"another queue than {old}")
     if not 0 <= idle <= 86_400:
@@ -32,13 +42,38 @@ def move(
     with at.open() as cluster:
         source = cluster.queue(old, timeout=at.timeout)
         target = cluster.queue(new, timeout=at.timeout)
-        total, count = source.stats(timeout=at.timeout).ready, 0
-        target.stats(timeout=at.timeout)  # it is there: a step would make a fifo of a typo
+        was = source.stats(timeout=at.timeout)
+        goes = target.stats(timeout=at.timeout)  # it is there: a step would make a fifo of a typo
+        for status in (was, goes):
+            if status.settings.partitions > 1:
+                raise BadOption("queue", status.queue, IN_PARTS.format(old=old, new=new))
+        for line in _users(source, new, at.timeout):
+            print(line, file=sys.stderr)
+        total, count = was.ready, 0
         with bar(f"{old} to {new}") as progress:
             while some := _moved(cluster, source, target, idle, at.timeout):
                 count += some
                 progress(count, max(count, total))
     print(f"{count} item{'' if count == 1 else 's'} of {old} moved to {new}")
+
+
+def _users(source: Queue, new: str, timeout: float) -> Iterator[str]:
+    """Who uses the old queue, and what becomes of them, a line each."""
+    old = source.name
+    for one in source.consumers(timeout=timeout):
+        who = f"{one.program} (process {one.pid} on {one.host})"
+        if one.items:
+            yield f"{who} has {one.items} of {old}: they stay its own, and go back to {old}"
+        if one.gets_waiting:
+            yield f"{who} waits at {old} and takes what comes first: start it on {new}, too"
+        if one.puts_waiting:
+            yield f"{who} puts into {old}: have it put into {new}, and run this again"
+    for group in source.groups(timeout=timeout):
+        held = group.given - group.done
+        yield (
+            f"group {group.name} holds {held} of {old}, which stay there: let its program end them."
+            f" A stream of Spark begins at {new} with a new checkpoint, once that is so"
+        )
 
 
 def _moved(

@@ -136,6 +136,51 @@ def test_no_more_is_leased_than_prefetch_count(connect: Connect, name: str) -> N
         assert others == [3, 4, 5]
 
 
+def test_each_message_comes_once_in_order_though_acknowledgements_lease_the_next(
+    connect: Connect, name: str
+) -> None:
+    connection, queue = connect(), queue_named(name)
+    publish(connection, queue, *range(60))
+    came: list[int] = []
+    most = 0
+    channel = connection.channel()
+
+    def hear(message: Any) -> None:
+        nonlocal most
+        most = max(most, channel.held.count)
+        came.append(message.payload)
+        message.ack()
+
+    with kombu.Consumer(channel, [queue], on_message=hear, prefetch_count=3):
+        end = time.monotonic() + 20
+        while len(came) < 60 and time.monotonic() < end:
+            connection.drain_events(timeout=5)
+        assert came == list(range(60))
+        assert most <= 3
+        publish(connection, queue, 60)  # where nothing waited meanwhile
+        connection.drain_events(timeout=5)
+    assert came[60:] == [60]
+    assert queue(connection.default_channel).get() is None
+
+
+def test_a_busy_queue_does_not_keep_all_places_from_another(connect: Connect, name: str) -> None:
+    connection, busy, other = connect(), queue_named(name), queue_named(f"{name}-other")
+    publish(connection, busy, *["busy"] * 60)
+    publish(connection, other, *["other"] * 3)
+    came: list[str] = []
+
+    def hear(message: Any) -> None:
+        came.append(message.payload)
+        message.ack()
+
+    with kombu.Consumer(connection.channel(), [busy, other], on_message=hear, prefetch_count=1):
+        end = time.monotonic() + 20
+        while came.count("other") < 3 and time.monotonic() < end:
+            connection.drain_events(timeout=5)
+    assert came.count("other") == 3
+    assert came.count("busy") < 60
+
+
 def test_what_a_closed_channel_did_not_acknowledge_comes_again_at_its_place(
     connect: Connect, name: str
 ) -> None:

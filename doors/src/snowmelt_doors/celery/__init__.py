@@ -24,8 +24,9 @@ How kombu's words map to ours, in numbered rules:
 6. What a consumer was given is leased to it. The lease is renewed for as long as the channel is
    open, however long the task runs. When the process dies or stands still, the lease ends (30 s,
    the queue's `lease`), and the message comes to another, marked as `redelivered`.
-7. `ack` returns when the cluster knows it. When no node answers, it is said again in the background
-   until one does. When the lease was lost, it raises `LeaseLost`, a connection error for kombu.
+7. `ack` returns when the cluster knows it; the same call leases the next message, where there is
+   one. When no node answers, it is said again in the background until one does. When the lease was
+   lost, it raises `LeaseLost`, a connection error for kombu.
 8. `reject(requeue=True)` gives the message back to its place; that counts as a failed delivery, and
    after `max_deliveries` (20) it is dead. `reject()` sets it aside as dead at once: `snowmelt
    redrive` brings it back.

@@ -24,6 +24,7 @@ from snowmelt_doors.celery.naming import topic_of
 from snowmelt_doors.celery.queues import StoredQueues
 
 _EXPIRES: Final = "x-expires"
+_AGAIN: Final = "an acknowledgement is said again until a node answers: %s"
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -259,7 +260,7 @@ class Channel(virtual.Channel):
             late = consumer.over or self.closed
             if not late:
                 for one, item in came:
-                    self.held.add(one.tag, item)
+                    self.held.add(one.tag, item, consumer)
                 self.inbox.put(one for one, _ in came)  # all at once, as they came
         if late:
             for _, item in came:
@@ -277,8 +278,32 @@ class Channel(virtual.Channel):
 
     def basic_ack(self, delivery_tag: int, multiple: bool = False) -> None:
         """It is done, and the cluster knows it (rule 7)."""
-        for item in self.held.settle(delivery_tag, multiple=multiple):
+        if multiple:
+            for item in self.held.settle(delivery_tag, multiple=True):
+                acknowledge(item)
+        elif (found := self.held.swap(delivery_tag)) is not None:
+            try:
+                self._swap(*found)
+            finally:
+                self.held.swapped()
+
+    def _swap(self, item: Any, consumer: ChannelConsumer | None, room: int) -> None:
+        """It is acknowledged; what is leased with the same call comes in its place (rule 10)."""
+        others = len(self._by_tag) > 1  # which wait for the place, too
+        if consumer is None or consumer.over or others or not room:
             acknowledge(item)
+            return
+        if not consumer.turn.acquire(blocking=False):
+            acknowledge(item)
+            return
+        try:
+            items = self.source(consumer.queue).swap(item, room)
+            if items:
+                self.arrived(consumer, items)
+        except PASSING as error:
+            _LOG.warning(_AGAIN, error)
+        finally:
+            consumer.turn.release()
 
     def basic_reject(self, delivery_tag: int, requeue: bool = False) -> None:
         """Back to its place, or dead (rule 8)."""
@@ -343,5 +368,5 @@ def acknowledge(item: Any) -> None:
     try:
         item.ack(wait=True)
     except PASSING as error:
-        _LOG.warning("an acknowledgement is said again until a node answers: %s", error)
+        _LOG.warning(_AGAIN, error)
         item.ack()

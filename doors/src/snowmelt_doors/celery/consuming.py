@@ -27,6 +27,8 @@ class ChannelConsumer(msgspec.Struct, eq=False):
     no_ack: bool
     callback: Callable[[Any], object]
     over: bool = False
+    turn: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    """Of who leases for it, so that messages come in the order in which they were leased."""
 
 
 class QueueReader:
@@ -39,12 +41,14 @@ class QueueReader:
         threading.Thread(target=self._work, name="snowmelt-consumer", daemon=True).start()
 
     def _work(self) -> None:
-        channel = self._consumer.channel
+        held, channel = self._consumer.channel.held, self._consumer.channel
         try:
             while not self._consumer.over:
-                room = channel.held.room(POLL_SECONDS)
-                if room and not self._consumer.over:
-                    self._lease(room)
+                held.room(POLL_SECONDS)
+                with self._consumer.turn:
+                    room = held.room(0.0)  # there may be less by now
+                    if room and not self._consumer.over:
+                        self._lease(room)
         except snowmelt.Closed as error:
             if not channel.closed:
                 channel.inbox.fail(error)

@@ -14,10 +14,18 @@ class HeldMessages:
     """Items by their tags, also those that no consumer has heard of yet; threads share it."""
 
     def __init__(self) -> None:
-        self._items: dict[int, Any] = {}
+        self._items: dict[int, tuple[Any, Any]] = {}
+        """Each with its consumer, or None."""
+        self._kept = 0
+        """So many places are kept for what is leased instead of what was there."""
         self._prefetch = 0
         self._closed = False
         self._change = threading.Condition()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._items)
 
     def limit(self, prefetch: int) -> None:
         """No more than so many; 0 is no limit of the program's."""
@@ -35,15 +43,34 @@ class HeldMessages:
             self._change.wait_for(self._left, timeout)
             return self._left()
 
-    def add(self, tag: int, item: Any) -> None:
+    def add(self, tag: int, item: Any, consumer: Any = None) -> None:
         with self._change:
-            self._items[tag] = item
+            self._items[tag] = item, consumer
+
+    def swap(self, tag: int) -> tuple[Any, Any, int] | None:
+        """The item of a tag, its consumer, and how many may be leased in its place.
+
+        That place is kept until `swapped`.
+        """
+        with self._change:
+            self._check_open()
+            found = self._items.pop(tag, None)
+            if found is None:
+                return None
+            room = self._left()
+            self._kept += 1
+            return *found, room
+
+    def swapped(self) -> None:
+        """Others may have the place, where nothing came."""
+        with self._change:
+            self._kept -= 1
+            self._change.notify_all()
 
     def settle(self, tag: int, *, multiple: bool = False) -> list[Any]:
         """The item of a tag, or all up to it; raises `LeaseLost` once the channel is closed."""
         with self._change:
-            if self._closed:
-                raise snowmelt.LeaseLost("the channel was closed, and its messages went back")
+            self._check_open()
             return self._taken([one for one in self._items if one <= tag] if multiple else [tag])
 
     def take_back(self, tags: Iterable[int]) -> list[Any]:
@@ -62,9 +89,13 @@ class HeldMessages:
             self._change.notify_all()
 
     def _left(self) -> int:
-        return max(0, (self._prefetch or UNLIMITED) - len(self._items))
+        return max(0, (self._prefetch or UNLIMITED) - len(self._items) - self._kept)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise snowmelt.LeaseLost("the channel was closed, and its messages went back")
 
     def _taken(self, tags: Iterable[int]) -> list[Any]:
-        items = [self._items.pop(tag) for tag in tags if tag in self._items]
+        items = [self._items.pop(tag)[0] for tag in tags if tag in self._items]
         self._change.notify_all()
         return items

@@ -102,6 +102,21 @@ class ItemSource:
                 self._urgent_check.before_get(timeout)
             return list(self._leased(most, timeout))
 
+    def swap(self, item: Item, most: int) -> list[Item]:
+        """Acknowledges an item, and leases up to so many more, in one call that waits for none.
+
+        It is acknowledged when this returns; raises what `ack` does.
+        """
+        self._origin.check("this worker", "make one in this process")
+        delivered, where = item.held
+        with self._turn:
+            if self._urgent_check is not None:
+                self._urgent_check.before_get(0.0)
+            self._renewals.done(delivered, where.start)
+            items = list(self._leased(most, 0.0, delivered.token))
+        delivered.check_kept(where)
+        return items
+
     def settled(self, item: Item) -> bool:
         """Whether somebody has said what becomes of it."""
         delivered, where = item.held
@@ -158,8 +173,9 @@ class ItemSource:
             self._urgent_check.got(now)
         return items
 
-    def _leased(self, most: int, timeout: float) -> Iterable[Item]:
-        delivered = run(self.port, self._renewals.get(most, BYTES_MAX, timeout))
+    def _leased(self, most: int, timeout: float, ended: int = 0) -> Iterable[Item]:
+        asks = self._renewals.get(most, BYTES_MAX, timeout, ended=ended)
+        delivered = run(self.port, asks)
         if delivered is None:
             return ()
         self._renewer.see()

@@ -242,9 +242,9 @@ class LeaseRenewals:
             yield from self._steps.settle(delivered, LeaseUpdate(delivered.token, back=runs(where)))
 
     def get(
-        self, items_max: int, bytes_max: int, timeout: float, before: int = -1
+        self, items_max: int, bytes_max: int, timeout: float, before: int = -1, ended: int = 0
     ) -> Steps[LeasedItems | None]:
-        """Leases more, and takes along the acknowledgements of one lease.
+        """Leases more, and takes along the acknowledgements of one lease: the first, or `ended`.
 
         With the place of an item that waits here only what is more urgent. Mostly that is nothing:
         then nothing is to be flushed, so no acknowledgement goes along.
@@ -252,6 +252,7 @@ class LeaseRenewals:
         with self._lock:
             gathered = self._leases.values() if before < 0 else ()
             told = next((one for one in gathered if one.since is not None), None)
+            told = self._leases.get(ended) if ended else told
             done = told.take() if told is not None else ()
         word = LeaseUpdate(told.delivered.token, done=done) if told is not None and done else None
 

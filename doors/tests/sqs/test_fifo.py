@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from snowmelt_doors.sqs import deduplication
+
 Make = Callable[..., str]
 
 
@@ -73,6 +75,25 @@ def test_what_is_sent_twice_at_any_door_is_there_once(sqs: Any, other: Any, fifo
     sqs.delete_message(QueueUrl=fifo, ReceiptHandle=got["ReceiptHandle"])
     assert sent(other) == told.pop(), "also when it is done, for five minutes"
     assert received(sqs, fifo) == []
+
+
+@pytest.mark.wide
+def test_what_is_sent_again_later_is_another_message_though_the_first_still_waits(
+    sqs: Any, fifo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deduplication, "WINDOW", 6.0)
+    monkeypatch.setattr(deduplication, "KEPT", 1.0)
+
+    def sent() -> str:
+        told = sqs.send_message(QueueUrl=fifo, MessageBody="same", MessageGroupId="a")
+        return str(told["MessageId"])
+
+    first, began = sent(), time.monotonic()
+    while (again := sent()) == first:
+        assert time.monotonic() < began + 30
+        time.sleep(0.2)
+    assert time.monotonic() > began + 5.9
+    assert [one["MessageId"] for one in received(sqs, fifo)] == [first, again]
 
 
 def test_an_expired_receipt_of_a_fifo_queue_is_told(sqs: Any, fifo: str) -> None:

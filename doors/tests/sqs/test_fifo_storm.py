@@ -15,6 +15,7 @@ and then one dies: it deletes nothing more of what it has. Others die within a r
 import random
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +26,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from snowmelt.protocols.queue.by_key import ByKey
-from snowmelt_doors.sqs.deduplication import SentClaims
+from snowmelt_doors.sqs.deduplication import Deduplication
 from snowmelt_doors.sqs.queues import SqsQueues
 from snowmelt_doors.sqs.receiving import MessageReceiver
 from snowmelt_doors.sqs.sending import MessageSender
@@ -302,18 +303,18 @@ async def _unordered(self: SqsQueues, record: Any) -> None:
     await self.cluster.fifo(record.name, lease=lease, max_deliveries=1_000_000).create()
 
 
-async def _owns(self: SentClaims, key: str, message: str) -> Any:
-    """Each claim is its own owner."""
-    return await _OWNER(self, f"{key}/{message}", message)
+async def _owns(self: Deduplication, uid: str, key: str) -> int:
+    """Each claim is another."""
+    return await _NUMBER(self, uid, f"{key}/{uuid.uuid4()}")
 
 
 async def _deletes_nothing(self: MessageReceiver, *_: Any, **__: Any) -> None:
     """The answer says that it is deleted."""
 
 
-async def _loses(self: MessageSender, record: Any, one: Any, name: str) -> tuple[str, int]:
+async def _loses(self: MessageSender, record: Any, one: Any) -> tuple[str, int]:
     """Says of the third of each group that it was sent."""
-    return (name, 7) if one.body.endswith(b" 3") else await _PUT(self, record, one, name)
+    return ("3", 7) if one.body.endswith(b" 3") else await _PUT(self, record, one)
 
 
 def _shares(self: ByKey, *more: Any) -> None:
@@ -322,10 +323,10 @@ def _shares(self: ByKey, *more: Any) -> None:
     self._most = 2
 
 
-_OWNER, _PUT, _INIT = SentClaims.owner, MessageSender._put_once, ByKey.__init__
+_NUMBER, _PUT, _INIT = Deduplication.number, MessageSender._put_once, ByKey.__init__
 PLANTS: dict[str, tuple[Any, str, Any]] = {
     "before": (SqsQueues, "_make", _unordered),
-    "times": (SentClaims, "owner", _owns),
+    "times": (Deduplication, "number", _owns),
     "after it was deleted": (MessageReceiver, "_delete", _deletes_nothing),
     "never received": (MessageSender, "_put_once", _loses),
     "in flight": (ByKey, "__init__", _shares),

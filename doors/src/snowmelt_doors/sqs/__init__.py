@@ -33,7 +33,7 @@ How SQS's words are ours:
     of the group is received. Its sequence number is its position.
 13. In a standard queue `MessageGroupId` is a key, too: from the first message that has one on, the
     queue is fair by key. The group with the fewest messages in flight comes next.
-14. What is sent twice to a FIFO queue is found by a log of deduplication ids, and put under one
+14. What is sent twice to a FIFO queue is found by its deduplication id, and put under one
     number, which puts it once (`deduplication.py`).
 15. When a program leaves a long poll, what came for it goes back as if it had not been taken.
 """

@@ -14,6 +14,7 @@ import msgspec
 from snowmelt.aio import Fifo
 from snowmelt.core.errors import SequenceTooOld, SnowmeltError
 from snowmelt_doors.sqs.attributes import QueueRecord
+from snowmelt_doors.sqs.deduplication import message_id
 from snowmelt_doors.sqs.errors import SqsError, bad_parameter, bad_value, missing, told
 from snowmelt_doors.sqs.messages import (
     DELAY_MAX,
@@ -99,10 +100,11 @@ class MessageSender:
         return {"Successful": done} | ({"Failed": failed} if failed else {})
 
     async def _put(self, record: QueueRecord, one: CheckedMessage) -> Told:
-        name, sequence = str(uuid.uuid4()), -1
+        sequence = -1
         if record.is_fifo:
-            name, sequence = await self._put_once(record, one, name)
+            name, sequence = await self._put_once(record, one)
         else:
+            name = str(uuid.uuid4())
             group = one.system.get("MessageGroupId")
             if group is not None and not record.fair:
                 await self._queues.make_fair(record)
@@ -120,24 +122,23 @@ class MessageSender:
             found["MD5OfMessageSystemAttributes"] = digest_of_attributes(some)
         return found
 
-    async def _put_once(
-        self, record: QueueRecord, one: CheckedMessage, name: str
-    ) -> tuple[str, int]:
+    async def _put_once(self, record: QueueRecord, one: CheckedMessage) -> tuple[str, int]:
         """Into a FIFO queue: the message's id, and its position (`deduplication.py`)."""
         group, key = one.system["MessageGroupId"], one.system["MessageDeduplicationId"]
         if record.attributes.get("DeduplicationScope") == "messageGroup":
             key = f"{group} {key}"
-        owner = await self._queues.deduplication.of(record.uid).owner(key, name)
-        body, headers = packed(one.body, Envelope(owner.message, one.attributes, one.system))
+        number = await self._queues.deduplication.number(record.uid, key)
+        name = message_id(record.uid, number)
+        body, headers = packed(one.body, Envelope(name, one.attributes, one.system))
         queue = partial(self._queues.fifo, record.name)
         put = partial(
             Fifo.put, body=body, headers=headers, delay=one.delay, timeout=PUT_SECONDS, key=group
         )
         try:
-            position = await put(queue(f"sqs.{record.uid}"), sequence=owner.position)
+            position = await put(queue(f"sqs.{record.uid}"), sequence=number)
         except SequenceTooOld:  # thousands of numbers were left out: nothing is known of this one
             position = await put(queue())
-        return owner.message, int(position)
+        return name, int(position)
 
 
 async def _outcome(put: Coroutine[Any, Any, Told]) -> Told | SqsError:

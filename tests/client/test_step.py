@@ -232,19 +232,48 @@ def test_what_a_step_does_not_take(cluster: Any, tmp_path: Path) -> None:
         snowmelt.Worker(orders, print, step="yes")  # type: ignore[arg-type]
 
 
-def test_queues_of_several_partitions_have_no_part(own_node: LocalNode) -> None:
+def test_queues_of_several_partitions_have_parts_as_others(own_node: LocalNode) -> None:
     with snowmelt.connect(own_node.url) as cluster:
-        many, orders = cluster.fifo("many", partitions=2), cluster.fifo("orders")
-        many.put(b"x")
+        many, orders = cluster.fifo("many", partitions=3), cluster.fifo("orders")
+        more = cluster.priority("more", partitions=2)
+        for at in range(6):
+            many.put(b"%d" % at)
         orders.put(b"one")
-        with pytest.raises(BadOption, match="queues of one partition"):
-            take_step(cluster, lambda step: step.get(many))
-        assert many.get(timeout=5).failures == 0
-        fresh = cluster.fifo("many")
-        acts = [lambda step: step.get(orders), lambda step: step.put(fresh, b"y")]
-        with pytest.raises(BadOption, match="partition"):
-            take_step(cluster, *acts)
-        assert orders.get(timeout=5).body == b"one"
+        with cluster.step() as step:
+            step.put(cluster.fifo("many"), b"6")
+            items, one = step.get_many(many, 4), step.get(orders)
+            for item in items:
+                step.put(more, item.body, priority=2)
+            step.put(more, one.body, priority=1)
+            next(iter(items)).release()
+        assert (step.waiting, many.stats().done, orders.stats().done) == (0, 3, 1)
+        assert [bytes(more.get(timeout=1).body) for _ in range(5)] == [
+            b"one",
+            b"0",
+            b"1",
+            b"2",
+            b"3",
+        ]
+        assert [bytes(many.get(timeout=1).body) for _ in range(4)] == [b"0", b"4", b"5", b"6"]
+        with cluster.step() as alone:
+            alone.put(more, b"alone")
+        assert more.get(timeout=1).body == b"alone"
+
+
+def test_of_a_step_that_fails_partitions_have_nothing(own_node: LocalNode) -> None:
+    with snowmelt.connect(own_node.url) as cluster:
+        many, orders = cluster.fifo("many", partitions=2, lease=1), cluster.fifo("orders")
+        many.put_many([b"x"])
+        many.put_many([b"y"])
+        with pytest.raises(LeaseLost):
+            take_step(
+                cluster,
+                lambda step: step.get_many(many, 2),
+                lambda step: step.put(orders, b"never"),
+                lambda step: step.put(many, b"never"),
+                lambda _: many.get_many(2, timeout=5),  # whose lease is another's now
+            )
+        assert (orders.stats().ready, many.stats().leased, many.stats().ready) == (0, 2, 0)
 
 
 def test_a_queue_of_another_kind_undoes_all_of_it(cluster: Any) -> None:

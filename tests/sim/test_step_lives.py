@@ -86,13 +86,18 @@ def what_was_asked_in_vain_is_not_given_up(patch):
     patch.setattr(step_parts, "_decided", asks_once)
 
 
+def a_home_that_moved_is_not_sought(patch):
+    patch.setattr(StagedBatches, "has", lambda *_: True)
+
+
 PLANTS = {
-    who_leads_next_does_not_know_what_is_open: 53,
-    what_is_given_up_may_be_decided_later: 2,
-    what_is_staged_is_dropped_when_its_hold_is_over: 0,
+    who_leads_next_does_not_know_what_is_open: 8,
+    what_is_given_up_may_be_decided_later: 4,
+    what_is_staged_is_dropped_when_its_hold_is_over: 2,
     what_is_promised_ends_by_itself: 0,
-    a_lease_that_is_over_counts: 10,
-    what_was_asked_in_vain_is_not_given_up: 53,
+    a_lease_that_is_over_counts: 12,
+    what_was_asked_in_vain_is_not_given_up: 58,
+    a_home_that_moved_is_not_sought: 0,
 }
 """With the life that finds each."""
 
@@ -102,7 +107,7 @@ def test_it_is_found(plant, monkeypatch):
     monkeypatch.setattr(Leader, "check", lambda _: None)  # by who put and got, not from inside
     plant(monkeypatch)
     sentence = lived(PLANTS[plant], KEEPING).sentence
-    bad = "is lost", "is doubled", "in one target of its step", "its step did not happen"
+    bad = "is lost", "is doubled", "in one target of its step", "did not happen", "still waits"
     assert any(one in sentence for one in bad)
     monkeypatch.undo()
     assert lived(PLANTS[plant], KEEPING).ending is Ending.SETTLED

@@ -11,6 +11,7 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue import calls, transactions, words
 from snowmelt.protocols.queue.deletes import Delete
+from snowmelt.protocols.queue.parted.words import Numbers
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.statuses import ChangeItem
 
@@ -388,17 +389,31 @@ def test_what_makes_no_sense_is_refused(ask: Any) -> None:
     assert step.bench.ask("n1", ask).error == "BadOption"
 
 
-def test_queues_with_several_partitions_have_no_part() -> None:
+@pytest.mark.parametrize("home", ["in", "many/1"])
+def test_partitions_have_parts_as_queues_have_and_number_what_comes_in(home: str) -> None:
     step = Step("in")
     step.bench.open("many", replicas=3, partitions=2)
-    batch = Batch.of([b"x"])
-    put = calls.Put(
-        "many/0", "me", 1, bytes(batch.offsets), bytes(batch.blob), hold=HOLD, home="in"
-    )
-    told = step.bench.ask("n1", put)
-    assert (told.error, "several partitions" in told.text) == ("BadOption", True)
-    told = step.bench.ask("n1", calls.Commit("many/0", "me", 1, (), ()))
-    assert (told.error, "several partitions" in told.text) == ("BadOption", True)
+    own = step.stage("in", home, b"first")
+    shares = [step.stage("many/0", home, b"a", b"b"), step.stage("many/1", home, b"c"), own]
+    parts = "many/0", "many/1", "in"
+    assert [step.counts(one)[0] for one in parts] == [0, 0, 0]
+    assert step.commit(home, [], shares) == calls.Committed(0)
+    assert [step.counts(one)[0] for one in parts] == [2, 1, 1]
+    step.put("many/0", b"d")
+    assert step.counts("many/0")[0] == 3
+    assert step.is_over()
+
+
+def test_a_part_of_a_partition_is_told_until_it_has_numbers() -> None:
+    step = Step("in", "out")
+    step.bench.open("many", replicas=3, partitions=2)
+    share = step.stage("many/1", "in", b"a")
+    step.bench.drops.append(lambda _, __, one: isinstance(one, Numbers))
+    lost = len({step.bench.home(one).master for one in ("many/0", "many/1")}) > 1
+    assert step.commit("in", [], [share]) == calls.Committed(int(lost))
+    step.bench.drops.clear()
+    step.bench.run(3)
+    assert (step.counts("many/1"), step.is_over()) == ((1, 0, 0), True)
 
 
 def test_nothing_stays_open_for_a_queue_that_can_have_no_part() -> None:

@@ -12,7 +12,7 @@ soon changes nothing: the grant that is there does, also while nobody leads.
 from collections.abc import Callable
 from operator import attrgetter
 from random import Random
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
@@ -289,6 +289,12 @@ class GrantedSteps(LeaseSteps):
         if self.parts is not None:
             raise of_one_partition(self.parts, body)
         return (yield from self._ask(body, wait, store_of, weight))[0]
+
+    def one_part(self, wait: Wait) -> Steps[Self]:
+        """One of its partitions, into which something is put; itself where there is one."""
+        if self._grant is None and self.parts is None:
+            yield from self._begin(wait)
+        return self if self.parts is None else cast("Self", self.chance.choice(self.parts.all))
 
     def ask_door(self, body: Any, wait: Wait, weight: int) -> Steps[tuple[Any, Instant]]:
         """Asks any node, which asks all partitions; the answer, and when it was asked for it."""

@@ -239,13 +239,18 @@ class PartitionedQueue:
                 late = _joined(late, LateRefusal(refused.why, lost))
         return first, late
 
+    def each(self, word: LeaseUpdate) -> list[tuple[PartitionSteps, LeaseUpdate]]:
+        """What a word says of each partition, but for what it extends."""
+        held = held_of(word.token)
+        return [(self.all[one.part], own) for one in held if (own := one.word(word, ()))]
+
     def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
         """Tells what is done of a lease."""
         return self.about(self._tell_done(word, wait), of_lease=True)
 
     def _tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
-        words = [(held, own) for held in held_of(word.token) if (own := held.word(word, ()))]
-        told = [self.all[held.part].tell_done(own, wait) for held, own in words]
+        words = self.each(word)
+        told = [part.tell_done(own, wait) for part, own in words]
         late: LateRefusal | None = None
         for (_, own), refused in zip(words, all_of((yield from at_once(told))), strict=True):
             if refused is not None:

@@ -12,7 +12,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -133,9 +133,6 @@ class StepParts:
     def _check(self, steps: FifoSteps) -> None:
         if self.over:
             raise BadOption("step", self.over, "one that has not ended: begin another")
-        if steps.parts is not None or steps.is_part:
-            allowed = "queues of one partition, from which a step takes and into which it puts"
-            raise BadOption("queue", steps.name, allowed)
         self._queues.setdefault(steps.name, steps)
         if len(self._queues) > COMMITTED_MAX:
             raise TooLarge(f"a step has up to {COMMITTED_MAX} queues: end it sooner")
@@ -146,14 +143,18 @@ class StepParts:
         """All of it happens, or raises; in how many queues its part is not done yet (rule 3)."""
         self.over = "one that has ended"
         wait = Wait(timeout)
-        queues = self._queues
-        some_of = {name: tuple(_settles(queues[name], one)) for name, one in self._taken.items()}
-        sources = {name: settles for name, settles in some_of.items() if settles}
-        if not (sources or self._puts):
+        sources = self._sources()
+        targets = list[tuple[FifoSteps, list[PutRequest]]]()
+        for name, puts in self._puts.items():
+            targets.append(((yield from self._queues[name].one_part(wait)), puts))
+        if not (sources or targets):
             return 0
-        home = queues[next(iter([*sources, *self._puts]))]
-        own = sources.pop(home.name, ())
-        if not (self._puts or sources) and len(own) == 1:  # rule 4
+        if len(sources) + len(targets) > COMMITTED_MAX:
+            raise TooLarge(f"a step has up to {COMMITTED_MAX} queues and partitions: end it sooner")
+        homes = [*sources.values(), *targets]
+        home = homes[0][0]
+        _, own = sources.pop(home.name, (home, []))
+        if not (targets or sources) and len(own) == 1:  # rule 4
             yield from home.ask_about(own[0], wait.left)
             self._noted()
             return 0
@@ -161,13 +162,31 @@ class StepParts:
         number = producer.number(None)
         held = min(hold + wait.left, HOLD_LONGEST / SECOND)
         of = Transaction(home.name, producer.name, number, seconds(held))
-        parts = [_staged(queues[name], some, of, wait) for name, some in self._puts.items()]
-        parts += [_promised(queues[name], some, of, wait) for name, some in sources.items()]
+        parts = [_staged(steps, puts, of, wait) for steps, puts in targets]
+        parts += [_promised(steps, tuple(some), of, wait) for steps, some in sources.values()]
         shares = tuple([one for one in all_of((yield from at_once(parts))) if one is not None])
-        commit = Commit(home.name, producer.name, number, own, shares, tuple(sources))
+        commit = Commit(home.name, producer.name, number, tuple(own), shares, tuple(sources))
         left = yield from _decided(home, commit, wait)
         self._noted()
         return left
+
+    def _sources(self) -> dict[str, tuple[FifoSteps, list[Settle]]]:
+        """What was taken and did not go back meanwhile, by queues or their partitions."""
+        found: dict[str, tuple[FifoSteps, list[Settle]]] = {}
+        for leases in self._taken.values():
+            for token, some in leases.items():
+                done, whole = list[Interval](), some[0][0].steps  # the hand that knows this lease
+                assert isinstance(whole, FifoSteps), "no other was taken"
+                for _, delivered, where in some:
+                    delivered.check_process()
+                    done += delivered.open_in(where)
+                if done:
+                    word = LeaseUpdate(token, done=tuple(merged(done)))
+                    parts = whole.parts
+                    for one, own in [(whole, word)] if parts is None else parts.each(word):
+                        steps = cast("FifoSteps", one)
+                        found.setdefault(steps.name, (steps, []))[1].append(steps.settle_of(own))
+        return found
 
     def _noted(self) -> None:
         """What was taken is acknowledged."""
@@ -179,7 +198,7 @@ class StepParts:
 
 def _decided(home: FifoSteps, commit: Commit, wait: Wait) -> Steps[int]:
     """In how many queues its part is not done yet. What may not be decided is given up (rule 5)."""
-    own = Wait(wait.left - min(GIVING_UP, wait.left / 5))
+    own = Wait(max(wait.left - min(GIVING_UP, wait.left / 5), LATE / SECOND))
     committed: Committed
     try:
         while True:
@@ -203,17 +222,6 @@ def _decided(home: FifoSteps, commit: Commit, wait: Wait) -> Steps[int]:
         except SnowmeltError:
             raise OutcomeUnknown(f"it is not known whether the step happened: {failed}") from failed
     return committed.left
-
-
-def _settles(steps: FifoSteps, leases: dict[int, list[Taken]]) -> Iterator[Settle]:
-    """What of it did not go back meanwhile."""
-    for token, some in leases.items():
-        done = list[Interval]()
-        for _, delivered, where in some:
-            delivered.check_process()
-            done += delivered.open_in(where)
-        if done:
-            yield steps.settle_of(LeaseUpdate(token, done=tuple(merged(done))))
 
 
 def _promised(

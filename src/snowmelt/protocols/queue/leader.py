@@ -117,7 +117,8 @@ class Leader:
             outbox, home, self.state, self.log, self.publishing, self.delivery, self.getting
         )
         opened = self.delivery.open
-        parts = outbox, home, self.state, self.log, ways_in, opened, self.getting
+        all_ways = *ways_in, self.transacting
+        parts = outbox, home, self.state, self.log, all_ways, opened, self.getting
         self.parted = Partition(*parts) if home.settings.partitions > 1 else None
         self._said: Answers[msgspec.Struct] = OrderedDict()
         self._redriven = outbox.now

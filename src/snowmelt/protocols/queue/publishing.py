@@ -36,7 +36,7 @@ from snowmelt.protocols.queue.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.staged import StagedBatch
 from snowmelt.protocols.queue.state import QueueState
 from snowmelt.protocols.queue.transactions import TransactionName
-from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
+from snowmelt.protocols.queue.words import Body, Decided, Placed, ReplyTo, SpreadPut
 
 STAGED_TIMES: Final = 16
 """What a bounded queue may hold, so often: what failed stays staged, and is tried again."""
@@ -87,9 +87,6 @@ class Publishing:
         due, until = delay(self._outbox, put.due), wall + put.hold
         first, stop, owner = 0, 0, owner_of(put.producer)
         of = TransactionName(put.home, put.producer, put.sequence) if put.home else None
-        if of is not None and self.numbering is not None:
-            self._decline(operation, "BadOption", several(self._home.queue))
-            return
         if type(put) is SpreadPut:
             first, stop = put.place.start, put.place.stop
             named = b"" if self._state.by_key is None else put.names
@@ -171,11 +168,15 @@ class Publishing:
             found[at], at = held, held.stop
         return found if at == receipt.stop else {}
 
-    def bring_in(self, receipts: tuple[calls.Receipt, ...], of: TransactionName) -> bool:
-        """Puts what of a transaction is still staged under these; False while there is no room."""
+    def bring_in(self, word: Decided, of: TransactionName, *, numbered: bool = False) -> bool:
+        """Puts what of a transaction is still staged; False while there is no room, or number."""
         user = owner_of(of.producer)
+        receipts = word.receipts if word.committed else ()
         found = [(one, self._held(one, user)) for one in receipts]
         there = [(one, held) for one, held in found if held]
+        if there and self.numbering is not None and not numbered:
+            self.numbering.add((), word)  # it comes again
+            return False
         items = items_of(one for one, _ in there)
         staged = [one for _, held in there for one in held.values()]
         names = [one.names for one in staged]
@@ -265,10 +266,3 @@ class Publishing:
         if staged.next_end is not None:
             self._outbox.wake(self._outbox.instant_of(staged.next_end))
         return over
-
-
-def several(queue: str) -> str:
-    """Why a queue with several partitions has no part in a transaction."""
-    return (
-        f"queue {queue!r} has several partitions; a step takes from, and puts into, queues of one"
-    )

@@ -107,6 +107,10 @@ class StagedBatches:
                 del self._of[held.of]
         return held
 
+    def has(self, name: TransactionName) -> bool:
+        """Whether something waits that is of a transaction."""
+        return name in self._of
+
     def give_up(self, name: TransactionName) -> None:
         """What is of a transaction, and was not published with it."""
         self._forget(list(self._of.get(name, ())))

@@ -23,7 +23,7 @@ from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import Answers, keep
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.producers import NOT_REMEMBERED
-from snowmelt.protocols.queue.publishing import Publishing, several
+from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.settling import lease_over, not_held
 from snowmelt.protocols.queue.state import Lease, QueueState
 from snowmelt.protocols.queue.transactions import Name, OpenTransaction, TransactionName
@@ -94,8 +94,6 @@ class Transacting:
             self._decline(operation, "NotStaged", "this step was given up, as its client asked")
         elif full := known.too_many(ask) or self._closing(ask):
             self._decline(operation, "Full", full)
-        elif self._home.settings.partitions > 1:
-            self._decline(operation, "BadOption", several(self._home.queue))
         elif lost := self._lost(ask.settles):
             self._decline(operation, "LeaseLost", lost)
         else:
@@ -110,8 +108,10 @@ class Transacting:
         left: OpenTransaction | None = OpenTransaction(ask.shares, ask.sources)
         full = TransactionName(home.queue, *name)
         own = [one.receipts for one in ask.shares if one.queue == home.queue]
-        if own and left is not None and self._publishing.bring_in(own[0], full):
-            left = left.without(home.queue)
+        if own and left is not None:
+            word = self._decided(home.queue, name, own[0], committed=True)
+            if self._publishing.bring_in(word, full):
+                left = left.without(home.queue)
         if left is None or not left.queues:
             self._tell(operation, calls.Committed())
             return
@@ -211,9 +211,6 @@ class Transacting:
         if operation in self._said:
             self._tell(operation, self._said[operation])
             return
-        if self._home.settings.partitions > 1:
-            self._decline(operation, "BadOption", several(self._home.queue))
-            return
         own = [state.leases.get(token) for token in state.transactions.promised.get(name, ())]
         if any(_has_all(one, ask.settles) for one in own):  # it is asked again
             self._tell(operation, calls.Settled(0))
@@ -239,10 +236,11 @@ class Transacting:
         self._outbox.wake(later(self._outbox.now, ASK_AFTER))
         self._tell(operation, calls.Settled(0))
 
-    def decided(self, word: Decided) -> None:
+    def decided(self, word: Decided, *, numbered: bool = False) -> None:
         """The home says what was decided (rule 6); where there is no room it is told again."""
         state, name = self._state, TransactionName(word.queue, word.producer, word.number)
-        if not self._publishing.bring_in(word.receipts if word.committed else (), name):
+        repeated = name not in state.transactions.promised and not state.staged.has(name)
+        if not self._publishing.bring_in(word, name, numbered=numbered):
             return
         for token in state.transactions.promised.pop(name, ()):
             lease = state.leases.get(token)
@@ -253,7 +251,8 @@ class Transacting:
         self._asked.pop(name, None)
         if word.committed:
             home = self._home
-            self._owe(PartDone(home.queue, home.term, word.queue, word.producer, word.number))
+            done = PartDone(home.queue, home.term, word.queue, word.producer, word.number)
+            self._owe(done, again=repeated)  # another may lead there by now
 
     # --- time -------------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """What homes of transactions, and those who have a part in them, say to each other by their nodes.
 
-It goes to whoever leads the queue that it is for, as far as is known here; who does not lead it is
-silent, and it is said again. A queue that is not there any more, or has several partitions, is
-answered for: it has no part, and as a home it decided nothing (`transactions.py`, rule 8).
+It goes to whoever leads the queue, or partition, that it is for, as far as is known here; who does
+not lead it is silent, and it is said again. A queue that is not there any more, or whose partitions
+have parts by themselves, is answered for: it has none, and as a home it decided nothing
+(`transactions.py`, rule 8).
 """
 
 from collections.abc import Callable

@@ -20,7 +20,8 @@ producer and a number there. Whoever takes part can find out from the home what 
 6. Which batches are to be put the home says by their receipts, and a batch is put once. So a
    decision that is heard twice does nothing the second time. What else is staged under that name
    came of a call that was sent twice, and is dropped.
-7. A part waits for room in its queue as a put does. Its items are in when there is some.
+7. A part waits for room in its queue as a put does, and for numbers where there are several
+   partitions (each has parts as a queue has). Its items are in when there is some.
 8. A home is deleted when nothing is open there: until then it decides nothing more. What it did not
    decide is given up. One of which nobody else is here, or whose parts find no room, may be given
    up as lost; what was not told by then is given up with it. A queue that was deleted has no part.

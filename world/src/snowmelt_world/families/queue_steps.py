@@ -252,7 +252,10 @@ class StepUsers:
     def add(self, world: World, dice: Random, nodes: int, end: Instant) -> None:
         """Who puts, and who takes steps."""
         settings = QueueSettings(
-            replicas=dice.randint(1, nodes), lease=seconds(3), deliveries_max=1_000
+            replicas=dice.randint(1, nodes),
+            lease=seconds(3),
+            deliveries_max=1_000,
+            partitions=dice.choice((1, 1, 2)),
         )
         users: list[StepUser] = []
         for number in range(dice.randint(2, 4)):

@@ -12,8 +12,8 @@ Puts:
 1. A put lies whole in one partition, which its client chooses.
 2. What a partition lets in waits for its *numbers* (`numbering.py`). One question is on its way at
    a time, for all that came meanwhile. What was put before, is refused, or waits for room asks for
-   none; what waits for numbers counts as if it were in. Publications need numbers, too; what comes
-   back has those that it had.
+   none; what waits for numbers counts as if it were in. Publications need numbers, too, and what
+   steps put; what comes back has those that it had.
 3. The anchor gives the next numbers, to each question once, as soon as it is sure, asked after the
    question, that it leads, and in turn (`log.py`, `confirm`). So no old anchor gives any, and what
    is put after an answer has a later number. They are below a bound that was flushed first; the

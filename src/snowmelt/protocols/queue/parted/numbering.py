@@ -20,10 +20,11 @@ from snowmelt.protocols.queue.parted.names import part_name, whole_of
 from snowmelt.protocols.queue.parted.words import News, Numbers, Post, RequestNumbers
 from snowmelt.protocols.queue.publications import items_of
 from snowmelt.protocols.queue.state import QueueState
-from snowmelt.protocols.queue.words import SpreadPut
+from snowmelt.protocols.queue.words import Decided, SpreadPut
 
 AGAIN_AFTER: Final = milliseconds(300)
-Kind = Put | SpreadPut | PublishStaged
+Kind = Put | SpreadPut | PublishStaged | Decided
+Name = tuple[str, str, int]
 
 
 class Entrant(msgspec.Struct):
@@ -48,9 +49,9 @@ class Numbering:
         self._home = home
         self._state = state
         self._anchor = part_name(whole_of(home.queue), 0)
-        self._named: dict[tuple[str, int], Entrant] = {}
+        self._named: dict[Name, Entrant] = {}
         """All of them, by their producers and numbers."""
-        self._arrived: OrderedDict[tuple[str, int], Entrant] = OrderedDict()
+        self._arrived: OrderedDict[Name, Entrant] = OrderedDict()
         self._asked: list[Entrant] = []
         """Those for which numbers are asked now, in their order."""
         self._numbered: deque[Entrant] = deque()
@@ -62,22 +63,22 @@ class Numbering:
 
     def waits(self, what: Kind) -> bool:
         """Whether that put, or publication, waits."""
-        return (what.producer, what.sequence) in self._named
+        return _name(what) in self._named
 
     def has(self, put: SpreadPut) -> bool:
         """Whether that very one does."""
-        entrant = self._named.get((put.producer, put.sequence))
+        entrant = self._named.get(_name(put))
         return entrant is not None and entrant.what is put
 
     def add(self, operations: tuple[OperationId, ...], what: Kind) -> None:
         """One more that is let in; or the same is asked again."""
-        name = what.producer, what.sequence
+        name = _name(what)
         known = self._named.get(name)
         if known is not None:
             if len(known.operations) < self._outbox.limits.attempts:
                 known.operations |= dict.fromkeys(operations)
             return
-        if isinstance(what, PublishStaged):
+        if isinstance(what, PublishStaged | Decided):
             count, size = items_of(what.receipts), 0
         else:
             count, size = what.count, what.size
@@ -88,14 +89,14 @@ class Numbering:
 
     def gone(self, operation: OperationId, what: Kind) -> None:
         """Nobody is there for what was asked; numbers that it was to have stay unused."""
-        entrant = self._named.get((what.producer, what.sequence))
+        entrant = self._named.get(_name(what))
         if entrant is not None:
             entrant.operations.pop(operation, None)
             if not entrant.operations:
                 self._leave(entrant)
 
     def _leave(self, entrant: Entrant) -> None:
-        name = entrant.what.producer, entrant.what.sequence
+        name = _name(entrant.what)
         del self._named[name]
         self._arrived.pop(name, None)
         self.count -= entrant.count
@@ -170,10 +171,17 @@ class Numbering:
         """Those that have numbers, as their steps have room for them; they wait here no more."""
         while self._numbered:
             entrant = self._numbered[0]
-            waits = self._named.get((entrant.what.producer, entrant.what.sequence)) is entrant
+            waits = self._named.get(_name(entrant.what)) is entrant
             if waits and not isinstance(entrant.what, SpreadPut) and not log.has_room(entrant.size):
                 return
             self._numbered.popleft()
             if waits:
                 self._leave(entrant)
                 yield entrant
+
+
+def _name(what: Kind) -> Name:
+    """Producers are named for each home of transactions by themselves."""
+    if isinstance(what, Decided):
+        return what.queue, what.producer, what.number
+    return "", what.producer, what.sequence

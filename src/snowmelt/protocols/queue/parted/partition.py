@@ -32,7 +32,8 @@ from snowmelt.protocols.queue.parted.words import (
 from snowmelt.protocols.queue.publishing import Publishing
 from snowmelt.protocols.queue.state import STATUS, QueueState
 from snowmelt.protocols.queue.tails import bounded
-from snowmelt.protocols.queue.words import Deliver, ReplyTo, Say, SpreadPut
+from snowmelt.protocols.queue.transacting import Transacting
+from snowmelt.protocols.queue.words import Decided, Deliver, ReplyTo, Say, SpreadPut
 
 Listed = tuple[tuple[int, ...], bytes, bool]
 """What is ready: runs, keys, and whether there are more."""
@@ -47,7 +48,7 @@ class Partition:
         home: Assignment,
         state: QueueState,
         log: Log,
-        ways_in: tuple[AppendCheck, Publishing],
+        ways_in: tuple[AppendCheck, Publishing, Transacting],
         opened: OpenCalls,
         getting: Getting,
     ) -> None:
@@ -59,7 +60,7 @@ class Partition:
         self._home = home
         self._state = state
         self._log = log
-        self._admission, self._publishing = ways_in
+        self._admission, self._publishing, self._transacting = ways_in
         self._admission.numbering = self._publishing.numbering = self.numbering
         self._open = opened
         self._getting = getting
@@ -136,9 +137,12 @@ class Partition:
             self.uncertain = False
             tails.leap(first)
             self._state.changed[STATUS] = None
-        if isinstance(what, calls.PublishStaged):
+        if isinstance(what, calls.PublishStaged | Decided):
             tails[:] = [max(tail, first) for tail in tails]
             self._state.changed[STATUS] = None  # though it be refused by now
+        if isinstance(what, Decided):
+            self._transacting.decided(what, numbered=True)
+        elif isinstance(what, calls.PublishStaged):
             for operation in entrant.operations:
                 self._publishing.publish(operation, what, numbered=True)
         elif full:

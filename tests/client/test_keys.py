@@ -10,7 +10,8 @@ import pytest
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.core.errors import BadOption, Empty, QueueExists
+from snowmelt.core.errors import BadOption, CallerError, Empty, Full, QueueExists
+from snowmelt.protocols.queue.parted.names import home_of
 
 Queues = Any  # a cluster of either kind
 
@@ -39,6 +40,94 @@ def test_the_next_of_a_key_comes_when_the_last_was_acknowledged(queues: Queues, 
     items.ack()
     taker.join(30)
     assert waits == [b"two"]
+
+
+def test_a_key_lives_in_one_of_several_partitions(queues: Queues, name: str) -> None:
+    jobs = queues.fifo(name, in_order_by_key=True, partitions=3)
+    keys = [f"t{at}" for at in range(9)]
+    jobs.put_many([b"%d" % at for at in range(27)], key=keys * 3, headers={"from": "shop"})
+    for at in range(27, 36):
+        jobs.put(b"%d" % at, key=keys[at % 9])
+    for part in jobs.parts():
+        assert part.stats().ready == 4 * part.stats().keys
+    assert jobs.stats().keys == 9
+    came: list[int] = []
+    for turn in range(4):
+        items = jobs.get_many(99, timeout=30)
+        came += [int(body) for body in bodies(items)]
+        assert [item.key.decode() for item in items] == [keys[int(item.body) % 9] for item in items]
+        assert sorted(came) == list(range(9 * (turn + 1))), "one of each key, in the keys' order"
+        with pytest.raises(Empty):
+            jobs.get(timeout=0)
+        items.ack()
+
+
+def test_a_get_waits_for_a_key_of_another_partition(queues: Queues, name: str) -> None:
+    jobs = queues.fifo(name, at_once_by_key=1, partitions=2)
+    jobs.put_many([b"one", b"two"], key="a")
+    first = jobs.get(timeout=30)
+    waits: list[bytes] = []
+    taker = threading.Thread(target=lambda: waits.append(jobs.get(timeout=30).body))
+    taker.start()
+    while not jobs.stats().waiting_gets:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    assert waits == []
+    first.nack(reason="again")
+    taker.join(30)
+    assert waits == [b"one"]
+
+
+def test_threads_put_each_key_where_it_lives(queues: Queues, name: str) -> None:
+    jobs = queues.fifo(name, in_order_by_key=True, partitions=3, max_items=300)
+    keys = [f"t{at}" for at in range(8)]
+
+    def puts(key: str) -> None:
+        for at in range(20):
+            jobs.put(b"%d" % at, key=key)
+
+    threads = [threading.Thread(target=puts, args=(key,)) for key in keys]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(60)
+    came: dict[bytes, list[bytes]] = {}
+    for _ in range(160):
+        item = jobs.get(timeout=30)
+        came.setdefault(item.key, []).append(item.body)
+        item.ack()
+    assert came == {key.encode(): [b"%d" % at for at in range(20)] for key in keys}
+
+
+def test_a_named_producers_number_counts_in_each_partition(queues: Queues, name: str) -> None:
+    keys = [f"t{at}" for at in range(9)]
+    for _ in range(2):
+        jobs = queues.fifo(name, partitions=3, in_order_by_key=True, producer="loader")
+        jobs.put_many([b""] * 9, key=keys, sequence=7)
+    assert jobs.stats().ready == 9
+
+
+def test_what_lives_elsewhere_is_not_put_into_a_partition(queues: Queues, name: str) -> None:
+    jobs = queues.fifo(name, partitions=2, in_order_by_key=True)
+    jobs.put(b"", key="a")
+    refused = 0
+    for part in jobs.parts():
+        try:
+            part.put(b"", key="a")
+        except CallerError as error:
+            assert f"key is b'a'; allowed in {part.name!r}" in str(error)  # noqa: PT017
+            refused += 1
+    assert refused == 1
+
+
+def test_what_has_no_room_in_its_partition_says_what_else_is_in(queues: Queues, name: str) -> None:
+    jobs = queues.fifo(name, partitions=2, in_order_by_key=True, max_items=8)
+    key, other = (next(k for k in "abcdefgh" if home_of(k.encode(), 2) == at) for at in (0, 1))
+    jobs.put_many([b""] * 4, key=key)
+    with pytest.raises(Full, match="4 items") as info:
+        jobs.put_many([b"", b""], key=[key, other], timeout=0)
+    assert "whose keys live in 1 of 2 partitions" in "".join(info.value.__notes__)
+    assert jobs.stats().ready == 5
 
 
 def test_limits_are_altered_while_a_get_waits(queues: Queues, name: str) -> None:
@@ -117,8 +206,10 @@ def test_keys_are_as_many_as_bodies(queues: Queues, name: str) -> None:
 
 
 def test_settings_that_can_not_be_are_refused(queues: Queues, name: str) -> None:
-    with pytest.raises(BadOption, match="partitions is 2; allowed: 1 in a queue with at_once"):
-        queues.fifo(name, partitions=2, at_once=3).create()
+    with pytest.raises(BadOption, match="partitions is 2; allowed: 1 in a queue with fair"):
+        queues.fifo(name, partitions=2, fair=True).create()
+    with pytest.raises(BadOption, match="at_once is 1; allowed: 2 or more, since each partition"):
+        queues.fifo(name, partitions=2, at_once=1).create()
     with pytest.raises(BadOption, match="fair is 1; allowed: True or False"):
         queues.fifo(name, fair=1).create()
     jobs = queues.fifo(name, fair=True)

@@ -57,23 +57,31 @@ class Seen:
                 )
 
 
+LONG = [pytest.mark.soak, pytest.mark.timeout(900)]
+
+
 @pytest.mark.parametrize(
-    "kills", [2, pytest.param(20, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
+    ("kills", "partitions"),
+    [(2, 1), (1, 3), pytest.param(20, 1, marks=LONG), pytest.param(20, 3, marks=LONG)],
 )
-def test_order_and_limits_hold_though_leaders_are_killed(nodes: LocalCluster, kills: int) -> None:
+def test_order_and_limits_hold_though_leaders_are_killed(
+    nodes: LocalCluster, kills: int, partitions: int
+) -> None:
     seen, count = Seen(), 60 * (kills + 1)
     with snowmelt.connect(nodes.url) as client:
         jobs = client.fifo(
-            "jobs", replicas=3, lease=3, in_order_by_key=True, at_once=4, per_second_by_key=10
-        )
+            "jobs", replicas=3, lease=3, in_order_by_key=True, at_once=4, per_second_by_key=10,
+            partitions=partitions,
+        )  # fmt: skip
         values = [str(at) for at in range(count)]
         keys = [KEYS[at % len(KEYS)] for at in range(count)]
         called = time.monotonic_ns()
         (where,) = jobs.put_many([one.encode() for one in values], key=keys, timeout=60)
+        places = tuple(where) if partitions == 1 else ()  # where each is its get says
         seen.rows.append(
             Operation(
                 "p", Kind.PUT, tuple(values), called, time.monotonic_ns(),
-                positions=tuple(where), keys=tuple(keys),
+                positions=places, keys=tuple(keys),
             )
         )  # fmt: skip
         workers = [

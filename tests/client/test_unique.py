@@ -74,9 +74,24 @@ def test_what_can_not_be_is_refused(queues: Queues, name: str, said: dict[str, A
         queues.fifo(name).put_many([b""], **said)
 
 
-def test_a_queue_with_several_partitions_has_none(queues: Queues, name: str) -> None:
-    with pytest.raises(BadOption, match="several partitions"):
-        queues.fifo(name, partitions=2).put(b"", unique="u")
+@pytest.mark.parametrize("priorities", [1, 3])
+def test_with_several_partitions_it_lives_in_one(
+    queues: Queues, name: str, priorities: int
+) -> None:
+    jobs = queues.priority(name, priorities=3, partitions=3)
+    if priorities == 1:
+        jobs = queues.fifo(name, partitions=3)
+    first = jobs.put_many([b"a", b"b"], unique="import")
+    for at in range(5):
+        jobs.put(b"%d" % at, unique=f"u{at}")
+        assert jobs.put(b"again", unique=f"u{at}") == jobs.put(b"more", unique=f"u{at}")
+        assert jobs.put_many([b"c"], unique="import") == first
+    assert jobs.stats().ready == 7
+    assert sorted(item.body for item in jobs.get_many(9)) == [b"%d" % at for at in range(5)] + [
+        b"a", b"b"
+    ]  # fmt: skip
+    with pytest.raises(BadOption, match="none beside a key: in "):
+        jobs.put(b"", unique="u", key="k")
 
 
 def test_a_folder_knows_it_when_it_is_opened_again(tmp_path: Path) -> None:

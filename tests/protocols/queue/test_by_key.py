@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import chain
+from random import Random
 
 import pytest
 from alone import Alone
@@ -12,7 +13,7 @@ from test_state import KINDS, Story
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import milliseconds, seconds
+from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
@@ -20,6 +21,8 @@ from snowmelt.protocols.queue import by_key, calls, key_names
 from snowmelt.protocols.queue.backups import Restore, Restored, Save
 from snowmelt.protocols.queue.labels import Labels, keys_of, pack
 from snowmelt.protocols.queue.one_item import change_item
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.pacing import Pace
 from snowmelt.protocols.queue.records import records, restored
 from snowmelt.protocols.queue.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.state import QueueState, delivered
@@ -27,6 +30,7 @@ from snowmelt.protocols.queue.statuses import ChangeItem
 
 FIXTURE = HealthCheck.function_scoped_fixture
 A, B, C = b"a", b"b", b"c"
+MOST = 1 << 20
 LETTERS = (None, A, B, C)
 ONES = (
     {"in_order_by_key": 1},
@@ -328,9 +332,83 @@ def test_keys_that_come_again_keep_their_numbers_and_those_long_gone_are_forgott
     assert len(got(told, token=4)) == 1
 
 
-def test_keys_are_for_queues_with_one_partition():
-    with pytest.raises(BadOption, match="1 in a queue with at_once"):
-        QueueSettings(partitions=2, at_once=3).checked()
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"fair": 1}, "partitions is 2; allowed: 1 in a queue with fair"),
+        ({"at_once": 3, "priorities": 3}, "allowed: 1 in a queue with priorities and at_once"),
+        ({"at_once": 1}, "at_once is 1; allowed: 2 or more"),
+        ({"per_second": 1}, "per_second is 1; allowed: 2 or more"),
+    ],
+)
+def test_what_can_not_be_with_several_partitions_is_refused(more, error):
+    with pytest.raises(BadOption, match=error):
+        QueueSettings(partitions=2, **more).checked()
+
+
+# --- one of several partitions --------------------------------------------------------------------
+
+
+def offering(*keys, **said):
+    return state_of(*keys, partitions=2, **(said or {"in_order_by_key": 1}))
+
+
+def test_who_looks_takes_nothing():
+    state = offering(A, A, B, None, in_order_by_key=1)
+    for _ in range(2):
+        assert state.by_key.look(9, MOST) == ([0, 2, 3], False)
+        assert state.by_key.look(1, MOST) == ([0], True)
+        assert state.by_key.look(9, MOST, before=2) == ([0], False)
+    state.check()
+
+
+def test_what_was_looked_at_is_given_if_it_may_be_still():
+    state = offering(A, A, B, B, None, None, at_once_by_key=2, at_once=10)
+    assert state.by_key.give([Interval(0, 3)]) == [0, 1, 2]
+    state.take(OperationId(NodeId("c-1"), 1), 1, [Interval(0, 3)])
+    put(state, A)
+    assert state.by_key.give([Interval(4, 7)]) == [4, 5], "two of a are in hand, and five of all"
+    state.take(OperationId(NodeId("c-1"), 2), 2, [Interval(4, 6)])
+    state.check()
+    assert state.by_key.give([Interval(3, 4)]) == []
+    state.check()
+
+
+def test_an_item_that_came_back_meanwhile_comes_first_in_order():
+    state = offering(A, A, B, in_order_by_key=1)
+    assert got(state, 1, token=1) == [0]
+    assert state.by_key.give([Interval(1, 2)]) == [], "the first is in hand"
+    state.give_back(OperationId(NodeId("c-1"), 9), 1, [Interval(0, 1)])
+    assert state.by_key.give([Interval(1, 3)]) == [2]
+    state.take(OperationId(NodeId("c-1"), 3), 3, [Interval(2, 3)])
+    state.check()
+
+
+def test_without_order_an_item_is_given_though_one_before_it_came_back():
+    state = offering(A, A, A, None, None, at_once_by_key=2)
+    assert got(state, 1, token=1) == [0]
+    state.by_key.look(9, MOST)
+    state.give_back(OperationId(NodeId("c-1"), 9), 1, [Interval(0, 1)])
+    assert state.by_key.give([Interval(1, 2), Interval(4, 5)]) == [1, 4]
+    state.take(OperationId(NodeId("c-1"), 3), 3, [Interval(1, 2), Interval(4, 5)])
+    state.check()
+    assert state.by_key.look(9, MOST) == ([0, 3], False)
+
+
+def test_who_looks_uses_up_no_second():
+    outbox = Outbox("n1", Random(1))
+    pace = Pace(outbox, QueueSettings(per_second=8, per_second_by_key=2, partitions=2))
+    state = offering(A, A, A, B, None, None, per_second_by_key=2)
+    assert state.by_key.look(9, MOST, pace) == ([], False)
+    outbox.now = Instant(SECOND)
+    for _ in range(3):
+        assert state.by_key.look(9, MOST, pace) == ([0, 1, 3, 4], False), "half of eight"
+        assert state.by_key.look(1, MOST, pace) == ([0], True)
+    assert state.by_key.give([Interval(0, 6)], pace) == [0, 1, 3, 4]
+    assert state.by_key.give([Interval(5, 6)], pace) == []
+    assert state.by_key.look(9, MOST, pace) == ([], False)
+    outbox.now = Instant(2 * SECOND)
+    assert state.by_key.look(9, MOST, pace)[0] == [2, 5]
 
 
 # --- one node -------------------------------------------------------------------------------------

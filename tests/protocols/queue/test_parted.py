@@ -4,12 +4,16 @@ import pytest
 from leading import N2, N3, TERM, Leading
 from msgspec.structs import replace
 
+from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue import words
+from snowmelt.core.node import Requested
+from snowmelt.protocols.queue import calls, words
 from snowmelt.protocols.queue.batches import StoredBatch
+from snowmelt.protocols.queue.labels import Labels, pack
 from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
+from snowmelt.protocols.queue.parted.names import home_of
 from snowmelt.protocols.queue.parted.partition import Partition
 from snowmelt.protocols.queue.parted.phase_stamp import PhaseStamp
 from snowmelt.protocols.queue.parted.phases import share_out
@@ -254,6 +258,62 @@ def test_a_partition_says_once_that_something_is_ready(part):
     part.hear(N3, Numbers("log/1", TERM, ANCHOR, 2, 20))
     part.agree()
     assert part.told(Ready) == []
+
+
+# --- by key ---------------------------------------------------------------------------------------
+
+
+def keyed(part, number, *keys, queue="log/1"):
+    """Items of these keys are put; they have numbers at once."""
+    batch = Batch.of([b"item"] * len(keys))
+    labels = pack(Labels(keys=keys))
+    put = calls.Put(queue, "p", number, bytes(batch.offsets), bytes(batch.blob), labels)
+    part.give(Requested(OperationId(NodeId("c-1"), 100 + number), put))
+    for ask in part.told(RequestNumbers):
+        part.hear(N3, Numbers("log/1", TERM, ANCHOR, ask.number, 10 * number))
+        part.agree()
+
+
+def living_in(part, count=1):
+    found = [b"%d" % at for at in range(99) if home_of(b"%d" % at, 3) == part]
+    return found[:count]
+
+
+def test_a_partition_lists_what_may_be_given_by_keys_and_says_when_there_is_more():
+    part = Leading("log/1", in_order_by_key=1)
+    part.hear(N2, part.home("log/0", N3, ANCHOR))
+    a, b = living_in(1, 2)
+    keyed(part, 1, a, a, b, b)
+    part.sent.clear()
+    part.hear(N3, turn(1))
+    part.agree()
+    assert part.told(PartitionReport)[-1].runs == (10, 11, 8, 12, 13, 8)
+    part.hear(N3, turn(2, 2, grants=grants(10, 11, 12, 13)))
+    part.agree()
+    (given,) = part.told(PartialAnswer)
+    assert part.told(PartitionReport)[-1].runs == ()
+    part.hear(N3, turn(3, 3, grants=grants(11, 12, number=2)))
+    part.agree()
+    (vain,) = part.told(PartialAnswer)
+    assert (vain.leased.token, vain.leased.parts) == (0, ())
+    assert part.told(Ready) == [], "all that waits waits for its key"
+    leased = given.leased
+    done = calls.Settle("log/1", leased.token, (Interval(10, 11),), secret=leased.secret)
+    part.give(Requested(OperationId(NodeId("c-1"), 900), done))
+    part.agree()
+    assert len(part.told(Ready)) == 1
+    part.hear(N3, turn(4))
+    part.agree()
+    assert part.told(PartitionReport)[-1].runs == (11, 12, 8)
+
+
+def test_what_lives_in_another_partition_is_refused():
+    part = Leading("log/1", at_once_by_key=1)
+    part.hear(N2, part.home("log/0", N3, ANCHOR))
+    keyed(part, 1, living_in(1)[0], living_in(2)[0])
+    part.hear(N3, turn(1))
+    part.agree()
+    assert part.told(PartitionReport)[-1].runs == ()
 
 
 # --- a phase --------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 A put has its number before it is first sent and keeps it through all retries, so it is put once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, Self, cast
 
@@ -43,6 +43,7 @@ from snowmelt.client.queue.bodies import (
     Key,
     PutItems,
     Unique,
+    as_key,
     labelled,
     packed_headers,
     parcel,
@@ -116,7 +117,14 @@ class FifoSteps(GrantedSteps):
         items = parcel(body)
         own = packed_headers(headers) if key is None else labelled(headers, key, items)
         one = PutRequest(items.blob, own, delay_of(delay))
-        return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
+        return Puts.asked(one, time_of_put(timeout), self.alike(one.delay, timeout, key))
+
+    def alike(self, delay: Duration, timeout: float, key: Key | None) -> Hashable:
+        """What puts of one call have in common: with several partitions also where they lie."""
+        if key is None or (self.parts is None and self.since):
+            return delay, timeout
+        name = as_key(key)
+        return delay, timeout, name if self.parts is None else self.parts.home(name)
 
     def put(
         self,
@@ -224,10 +232,8 @@ class FifoSteps(GrantedSteps):
         if self._grant is None and self.parts is None:
             yield from self._begin(wait, eager=eager)
         if self.parts is not None:
-            if unique.key:
-                raise BadOption("unique", unique.key, f"none: {self.name} has several partitions")
             own = number if self.producer.named else None
-            done = yield from self.parts.put(items, headers, due, wait, own)
+            done = yield from self.parts.put(items, headers, due, wait, own, unique)
             self.copies = done.copies
             return done
         put = Put(

@@ -3,6 +3,7 @@
 1. A put lies whole in one partition. While none of this client's puts is unanswered it is the next
    in turn; else the same as theirs, since what is put in one partition stands in the order in which
    it was asked.
+   What has a key, or a uniqueness key, goes where that lives, whatever else is unanswered.
 2. A get of this client does not pass the puts that it asked before: it goes when those were
    answered (`parts.py`).
 
@@ -38,7 +39,7 @@ class PutOrder:
         self._part = -1
 
     def begin(self, partitions: int) -> tuple[int, int]:
-        """A put is asked: its number here, and its partition."""
+        """A put is asked: its number here, and its partition if nothing says another."""
         with self._lock:
             number, self.next = self.next, self.next + 1
             if self._part < 0:  # clients begin anywhere, so that they don't go round together

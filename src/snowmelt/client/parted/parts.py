@@ -2,12 +2,14 @@
 
 1. Each partition is a queue of its own, with a leader that takes its puts and answers questions
    about it. Positions count over all of them.
-2. Whose producer has a name puts into the partition of that name, since its numbers count there.
-   Any other puts as `order.py` says, and has a producer in each.
-3. A put that finds its partition full, or away, is tried in the others before it waits. So `Full`
-   says of each of them that it had no room when it was asked. In a queue with a bound the puts of
-   a client go one after the other, so that none passes one that looks for room. In any other a put
-   that stands behind others of its client goes where they went.
+2. What has a key, or a uniqueness key, lies in the partition in which that lives (`names.py`). A
+   call whose items have several keys is one call to each of their partitions; so its number is
+   used in each, once. Any other whose producer has a name lies in the partition of that name. The
+   rest is put as `order.py` says, with a producer for each partition.
+3. A put without such a partition that finds its own full, or away, is tried in the others before
+   it waits. So `Full` says of each of them that it had no room when it was asked. In a queue with a
+   bound these puts of a client go one after the other, so that none passes one that looks for room.
+   In any other a put that stands behind others of its client goes where they went.
 4. A get is asked of any node, which answers with a lease of each partition that gave something.
    They are one lease here (`lease.py`), and updates of it go to the partitions concerned.
 5. A get waits for the puts that its client asked before, for half of its time. In a queue with a
@@ -17,7 +19,6 @@
 
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, TypeVar
-from zlib import crc32
 
 import msgspec
 
@@ -26,12 +27,22 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
 from snowmelt.client.leases.steps import LeaseReply, LeaseUpdate, both
 from snowmelt.client.parted.lease import held_of, together
-from snowmelt.client.queue.bodies import PutItems
+from snowmelt.client.queue.bodies import NOT_UNIQUE, PutItems, Unique, chosen
 from snowmelt.client.queue.options import ProducerSequence
-from snowmelt.core.errors import DiskFull, Full, NoSuchQueue, SnowmeltError, Unavailable
+from snowmelt.core.errors import (
+    BadOption,
+    DiskFull,
+    Full,
+    NoSuchQueue,
+    SnowmeltError,
+    Unavailable,
+)
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import Get, PutDone
+from snowmelt.protocols.queue.labels import are_labels, keys_of, named_keys, picked
 from snowmelt.protocols.queue.parted.gathered import Gathered, PartitionLease
+from snowmelt.protocols.queue.parted.names import home_of
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
@@ -64,6 +75,7 @@ class PartitionSteps(Protocol):
         sequence: int | None,
         *,
         eager: bool = False,
+        unique: Unique = NOT_UNIQUE,
     ) -> Steps[PutDone]:
         """Puts the items of one call; with `eager` it does not wait for nodes that are away."""
 
@@ -115,6 +127,10 @@ class PartitionedQueue:
         self._door = door
         self._producer = producer
 
+    def home(self, key: bytes) -> int:
+        """In which of them this key lives."""
+        return home_of(key, len(self.all))
+
     def about(self, steps: Steps[T], *, of_lease: bool = False) -> Steps[T]:
         """Whatever is asked of partitions (rule 6)."""
         try:
@@ -125,10 +141,68 @@ class PartitionedQueue:
     # --- items in ---------------------------------------------------------------------------------
 
     def put(
-        self, items: PutItems, headers: bytes, due: int, wait: Wait, sequence: int | None
+        self,
+        items: PutItems,
+        headers: bytes,
+        due: int,
+        wait: Wait,
+        sequence: int | None,
+        unique: Unique,
     ) -> Steps[PutDone]:
-        """Puts the items of one call into one partition (rules 2 and 3)."""
+        """Puts the items of one call (rules 2 and 3)."""
+        keys = named_keys(keys_of(headers)) if are_labels(headers) else None
+        if unique.key:
+            if keys is not None:
+                raise _of_two_keys(self.name, unique)
+            own = self.all[self.home(unique.key)]
+            steps = own.put_parcel(items, headers, due, wait, sequence, unique=unique)
+            return self.about(self._noted(steps))
+        if keys is not None:
+            return self.about(self._put_by_keys((items, headers, due), keys, wait, sequence))
         return self.about(self._put(items, headers, due, wait, sequence))
+
+    def _noted(self, steps: Steps[T]) -> Steps[T]:
+        """A put of this client is asked, into whatever partition."""
+        number, _ = self._producer.order.begin(len(self.all))
+        try:
+            return (yield from steps)
+        finally:
+            self._producer.order.end(number)
+
+    def _put_by_keys(
+        self,
+        call: tuple[PutItems, bytes, int],
+        keys: Sequence[bytes | None],
+        wait: Wait,
+        sequence: int | None,
+    ) -> Steps[PutDone]:
+        """Each item where its key lives; those without one by themselves."""
+        items, headers, due = call
+        homes: dict[int, list[int]] = {}
+        for at, key in enumerate(keys):
+            homes.setdefault(-1 if key is None else self.home(key), []).append(at)
+        asks: list[Steps[PutDone]] = []
+        for home, some in homes.items():
+            own = items, headers
+            if len(homes) > 1:
+                own = chosen(items, some), picked(headers, [Interval(at, at + 1) for at in some])
+            if home < 0:
+                asks.append(self._put(*own, due, wait, sequence))
+            else:
+                asks.append(self._noted(self.all[home].put_parcel(*own, due, wait, sequence)))
+        if len(asks) == 1:
+            return (yield from asks[0])
+        ends = yield from at_once(asks)
+        done = [one for one in ends if isinstance(one, PutDone)]
+        try:
+            return _together(all_of(ends))
+        except SnowmeltError as error:
+            if done:
+                error.add_note(
+                    f"of {items.count} items of this call those are in the queue whose keys live "
+                    f"in {len(done)} of {len(asks)} partitions"
+                )
+            raise
 
     def _put(
         self, items: PutItems, headers: bytes, due: int, wait: Wait, sequence: int | None
@@ -138,7 +212,7 @@ class PartitionedQueue:
         call = items, headers, due
         try:
             if self._producer.named:
-                own = self.all[home_of(self._producer.name, count)]
+                own = self.all[self.home(self._producer.name.encode())]
                 return (yield from own.put_parcel(*call, wait, sequence))
             alone, first = order.alone(number), wait
             if self.bounded:
@@ -258,13 +332,29 @@ class PartitionedQueue:
         return late
 
 
-def home_of(producer: str, partitions: int) -> int:
-    """Into which partition a named producer puts: for good, so it may never be another.
+def _together(done: Sequence[PutDone]) -> PutDone:
+    """What several partitions said of one call."""
+    whole = [one for one in done if one.stop]
+    if len(whole) < len(done):
+        return next(one for one in done if not one.stop)
+    places = sorted([(where.start, where.stop) for one in done for where in one.where])
+    edges = [edge for where in places for edge in where]
+    return PutDone(
+        edges[0],
+        edges[1],
+        min([one.copies for one in done]),
+        all(one.flushed for one in done),
+        all(one.repeated for one in done),
+        tuple(edges[2:]),
+    )
 
-    >>> home_of("loader", 8), home_of("loader-2", 8)
-    (6, 3)
-    """
-    return crc32(producer.encode()) % partitions
+
+def _of_two_keys(queue: str, unique: Unique) -> BadOption:
+    allowed = (
+        f"none beside a key: in {queue}, which has several partitions, each of the two lives in "
+        "one; make the key a part of unique, and leave out key"
+    )
+    return BadOption("unique", unique.key, allowed)
 
 
 def is_bounded(settings: QueueSettings) -> bool:

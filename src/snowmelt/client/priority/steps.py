@@ -78,7 +78,7 @@ class RankedSteps(FifoSteps):
         own, items = checked_priority(0 if priority is None else priority), parcel(body)
         packed = packed_headers(headers) if key is None else labelled(headers, key, items)
         one = PutRequest(items.blob, packed, delay_of(delay), own)
-        return Puts.asked(one, time_of_put(timeout), (one.delay, timeout))
+        return Puts.asked(one, time_of_put(timeout), self.alike(one.delay, timeout, key))
 
     def put(
         self,

@@ -1,7 +1,7 @@
 """What is to be put, cut into calls: bodies packed as `core.batch` has them, headers as msgpack."""
 
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice
@@ -14,6 +14,7 @@ from snowmelt.core.batch import ONE, Batch, Buffer
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.headers import headers_in
 from snowmelt.core.instant import SECOND, Duration
+from snowmelt.core.keys import KEY_BYTES
 from snowmelt.protocols.queue.calls import PriorityRun
 from snowmelt.protocols.queue.labels import Labels, pack
 from snowmelt.protocols.queue.settings import BODY_BYTES_MAX, HOLD_LONGEST, KEY_BYTES_MAX
@@ -169,6 +170,25 @@ def labelled(
     if len(own) < items.count:
         raise BadOption("key", f"{len(key)} keys", "one for all bodies, or as many as bodies")
     return pack(Labels(common, _as_keys(own)).in_order(items.order))
+
+
+def chosen(items: PutItems, some: Sequence[int]) -> PutItems:
+    """Some of a call's items, in their order.
+
+    >>> few = chosen(together([b"a", b"bc", b"d"]), [0, 2])
+    >>> few.count, few.blob
+    (2, b'ad')
+    """
+    bodies = Batch.known(items.offsets, items.blob)
+    own = [bodies[at] for at in some]
+    part = _packed(own, list(accumulate(map(len, own), initial=0)))
+    stops, runs = [0, *accumulate([run.count for run in items.runs])], list[PriorityRun]()
+    for run, first, stop in zip(items.runs, stops, stops[1:], strict=False):
+        count = bisect_left(some, stop) - bisect_left(some, first)
+        if count:
+            runs.append(PriorityRun(run.priority, count))
+    keys = b"".join([items.keys[KEY_BYTES * at : KEY_BYTES * (at + 1)] for at in some])
+    return msgspec.structs.replace(part, runs=tuple(runs), keys=keys)
 
 
 def _as_keys(some: Sequence[Key | None]) -> tuple[bytes | None, ...]:

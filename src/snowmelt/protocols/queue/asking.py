@@ -1,7 +1,7 @@
 """What a client may ask: no value it sends is used before it was looked at here."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import le, lt
 from typing import Any, Final
 
@@ -24,7 +24,13 @@ from snowmelt.protocols.queue.labels import (
     named_keys,
 )
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.parted.names import known_name, part_of
+from snowmelt.protocols.queue.parted.names import (
+    home_of,
+    known_name,
+    part_name,
+    part_of,
+    whole_of,
+)
 from snowmelt.protocols.queue.schedules import Schedule, Unschedule, known_schedule
 from snowmelt.protocols.queue.settings import (
     ANY,
@@ -305,8 +311,10 @@ _USUAL: Final[dict[type, Callable[[Any, int], str]]] = {
 def put_problem(put: calls.Put, items_max: int, settings: QueueSettings) -> tuple[str, str] | None:
     """Why this put can't be taken, as an error's name and text. Sizes first: they cost nothing."""
     count, bodies = len(put.offsets) // OFFSET_BYTES - 1, len(put.blob)
-    if put.unique and (put.hold or settings.partitions > 1):
-        return "BadOption", "unique is for puts that are not staged, in a queue of one partition"
+    if put.unique and put.hold:
+        return "BadOption", "unique is for puts that are not staged"
+    if put.unique and (wrong := _elsewhere((put.unique,), put.queue, settings)):
+        return "BadOption", wrong
     size, priorities = bodies + len(put.headers), settings.priorities
     if count > items_max:
         return "TooLarge", f"{count} items in one put; the limit is {items_max}"
@@ -315,13 +323,13 @@ def put_problem(put: calls.Put, items_max: int, settings: QueueSettings) -> tupl
         return "TooLarge", f"{size} bytes in one put; the limits are {limits}"
     whole = priorities != ANY and not (put.runs or put.keys)
     if whole and put.offsets == ONE.pack(0, bodies):  # one body, as mostly
-        wrong = _of_headers(put.headers, 1, settings) if put.headers else ""
+        wrong = _of_headers(put, 1, settings) if put.headers else ""
         return ("BadOption", wrong) if wrong else None
     try:
         batch = Batch(put.offsets, put.blob)
     except ValueError as error:
         return "BadOption", f"the batch does not read: {error}"
-    if put.headers and (wrong := _of_headers(put.headers, count, settings)):
+    if put.headers and (wrong := _of_headers(put, count, settings)):
         return "BadOption", wrong
     if count == 0 or batch.size != bodies:
         return "BadOption", f"a batch of {count} items in {bodies} bytes"
@@ -333,16 +341,30 @@ def put_problem(put: calls.Put, items_max: int, settings: QueueSettings) -> tupl
     return None
 
 
-def _of_headers(headers: bytes, count: int, settings: QueueSettings) -> str:
+def _of_headers(put: calls.Put, count: int, settings: QueueSettings) -> str:
+    headers = put.headers
     try:
         check_shared(headers)
         checked(headers, count)
     except ValueError as error:
         return f"the batch does not read: {error}"
-    if len(headers) <= KEY_BYTES_MAX or not settings.by_key:
+    if not settings.by_key or (len(headers) <= KEY_BYTES_MAX and settings.partitions == 1):
         return ""
-    longest = max(map(len, filter(None, named_keys(keys_of(headers)) or ())), default=0)
-    return _outside((("bytes of the key", longest, 0, KEY_BYTES_MAX),))
+    names = tuple(filter(None, named_keys(keys_of(headers)) or ()))
+    longest = max(map(len, names), default=0)
+    wrong = _outside((("bytes of the key", longest, 0, KEY_BYTES_MAX),))
+    return wrong or _elsewhere(names, put.queue, settings)
+
+
+def _elsewhere(names: Iterable[bytes], queue: str, settings: QueueSettings) -> str:
+    """Whether one of these keys lives in another partition (`parted/`, rule 18)."""
+    own = part_of(queue)
+    for name in dict.fromkeys(names) if own is not None else ():
+        home = home_of(name, settings.partitions)
+        if home != own:
+            there = part_name(whole_of(queue), home)
+            return f"key is {name!r}; allowed in {queue!r}: those that live there; its is {there!r}"
+    return ""
 
 
 def _of_runs(runs: tuple[calls.PriorityRun, ...], count: int, priorities: int) -> str:

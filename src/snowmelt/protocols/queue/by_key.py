@@ -53,9 +53,9 @@ from snowmelt.protocols.queue.settings import KEYS_MAX, QueueSettings
 FRESH_MAX: Final = 1 << 16
 LOOKED_MOST: Final = 1_024
 """So many are looked at together at most (rule 10)."""
-_NO_LIMIT: Final = 1 << 62
+NO_LIMIT: Final = 1 << 62
 _RANK_BITS: Final = 64
-_PLACE: Final = (1 << _RANK_BITS) - 1
+PLACE: Final = (1 << _RANK_BITS) - 1
 _SPARE: Final = 64
 """So many entries more may be kept than twice those that count."""
 
@@ -78,7 +78,7 @@ class Waiting(msgspec.Struct):
 
     def pass_over(self, ready: IntervalSet, delays: Pieces[int]) -> None:
         """What ended, and is the next of those that wait."""
-        while self.gone and self.ranks and not _stands(self.ranks[0] & _PLACE, ready, delays):
+        while self.gone and self.ranks and not _stands(self.ranks[0] & PLACE, ready, delays):
             heappop(self.ranks)
             self.gone -= 1
 
@@ -119,8 +119,8 @@ class ByKey:
         """Where priorities have no number: the key of 64 bits that orders each position."""
         self._fair = bool(settings.fair)
         self._in_order = bool(settings.in_order_by_key)
-        self._at_once = settings.at_once or _NO_LIMIT
-        self._together = settings.at_once_by_key or _NO_LIMIT
+        self._at_once = settings.at_once_each or NO_LIMIT
+        self._together = settings.at_once_by_key or NO_LIMIT
         self._most = 1 if self._in_order else self._together
         self._items: dict[int, int] = {}
         """How many items of each key live."""
@@ -299,10 +299,7 @@ class ByKey:
             return
         entry, held = None, self.held.get(number, 0)
         if self._may(number, held) and not (
-            self._in_order
-            and self._delays.count
-            and number
-            and ranks[0] & _PLACE not in self._ready
+            self._in_order and self._delays.count and number and ranks[0] & PLACE not in self._ready
         ):
             turn = self._turns.get(number, 0)
             entry = (held if self._fair else 0), turn, ranks[0], number
@@ -365,6 +362,13 @@ class ByKey:
                 self._give_waiting(entry, get)
         return get.chosen
 
+    def _takes(self, number: int, pace: Pace | None) -> bool:
+        """Whether its key has a share of this second."""
+        if pace is None or pace.take(number, self.names.name(number)):
+            return True
+        self._rests.add(number)
+        return False
+
     def _first_open(self) -> Entry | None:
         """The key among those that wait which comes next."""
         while self._open:
@@ -378,16 +382,16 @@ class ByKey:
     def _give_waiting(self, entry: Entry, get: "_Get") -> None:
         """The first item of a key that may go on, and those that come together with it."""
         *_, rank, number = entry
-        if get.weighed and get.is_full(self._batches.mean(rank & _PLACE)):
+        if get.weighed and get.is_full(self._batches.mean(rank & PLACE)):
             return
         heappop(self._open)
         key = self._waiting[number]
         key.entry = None
         while get.pace is None or get.pace.take(number, self.names.name(number)):
             heappop(key.ranks)
-            self._give(rank & _PLACE, number, get)
+            self._give(rank & PLACE, number, get.chosen)
             rank = get.behind(key, self.held[number], self._fresh, self._ready, self._delays)
-            if rank < 0 or (get.weighed and get.is_full(self._batches.mean(rank & _PLACE))):
+            if rank < 0 or (get.weighed and get.is_full(self._batches.mean(rank & PLACE))):
                 self._look(key)
                 return
         self._rests.add(number)
@@ -405,8 +409,11 @@ class ByKey:
             after = self._fair and (mine or number in self._turns)
             if after or number in waiting or not self._may(number, mine):
                 pass
-            elif simple or self._fits(position, number, get):
-                self._give(position, number, get)
+            elif simple or (
+                not (get.weighed and get.is_full(self._batches.mean(position)))
+                and self._takes(number, get.pace)
+            ):
+                self._give(position, number, get.chosen)
                 continue
             elif get.most == len(get.chosen):  # it has no room for it
                 stop = position
@@ -417,19 +424,10 @@ class ByKey:
                 break
         self._fresh.remove(Interval(where.start, stop))
 
-    def _fits(self, position: int, number: int, get: "_Get") -> bool:
-        """Whether a get has room for an item, and its key has a share of this second."""
-        if get.weighed and get.is_full(self._batches.mean(position)):
-            return False
-        if get.pace is None or get.pace.take(number, self.names.name(number)):
-            return True
-        self._rests.add(number)
-        return False
-
-    def _give(self, position: int, number: int, get: "_Get") -> None:
+    def _give(self, position: int, number: int, chosen: list[int]) -> None:
         self.hand[position] = number
         self.held[number] = self.held.get(number, 0) + 1
-        get.chosen.append(position)
+        chosen.append(position)
         if self._fair:
             self._given += 1
             self._turns[number] = self._given
@@ -476,7 +474,7 @@ class ByKey:
             some = sorted(waits.get(number, []))
             assert set(some) <= set(key.ranks), "something waits and is not known to"
             held = self.held.get(number, 0)
-            goes = some and self._may(number, held) and some[0] & _PLACE in self._ready
+            goes = some and self._may(number, held) and some[0] & PLACE in self._ready
             assert (key.entry is not None) == bool(goes), "a key is held up, or goes on, wrongly"
             if key.entry is not None:
                 turn = self._turns.get(number, 0)
@@ -510,7 +508,7 @@ class _Get(msgspec.Struct):
         if held >= self.together or len(self.chosen) >= self.most or not key.number:
             return -1
         key.pass_over(ready, delays)
-        if not key.ranks or key.ranks[0] & _PLACE not in ready:
+        if not key.ranks or key.ranks[0] & PLACE not in ready:
             return -1
         rank = key.ranks[0]
         unknown = fresh.total and rank > fresh.first.start

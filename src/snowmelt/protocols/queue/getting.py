@@ -50,7 +50,7 @@ class Getting:
         self._log = log
         self.deadlines = deadlines
         self.tokens = tokens
-        self._pace = pace
+        self.pace = pace
         self._had: Answers[bool] = OrderedDict()
         """Gets that were answered with nothing, or left."""
 
@@ -91,7 +91,7 @@ class Getting:
         if get.ahead and not ahead:  # each delivery is the last
             items_max = 1
         before, together = get.before, get.together
-        found = state.first(items_max, bytes_max, before=before, together=together, pace=self._pace)
+        found = state.first(items_max, bytes_max, before=before, together=together, pace=self.pace)
         if not found:
             return False
         token = next(self.tokens)

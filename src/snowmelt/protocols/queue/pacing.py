@@ -10,12 +10,15 @@
 3. Nothing of it is written down. A key that has had its share rests until its second has passed.
 """
 
-from collections import deque
+from collections import Counter, deque
 from heapq import heappop, heappush
+from typing import Final
 
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.settings import QueueSettings
+
+_NO_LIMIT: Final = 1 << 62
 
 
 class Pace:
@@ -34,7 +37,7 @@ class Pace:
 
     def __init__(self, outbox: Outbox, settings: QueueSettings) -> None:
         self._outbox = outbox
-        self._all = settings.per_second
+        self._all = settings.per_second_each
         self._each = settings.per_second_by_key
         self._begins = Instant(outbox.now + SECOND)
         """Nothing is leased before (rule 2)."""
@@ -54,7 +57,7 @@ class Pace:
             self._outbox.wake(self._begins)
             return 0
         if not self._all:
-            return 1 << 62
+            return _NO_LIMIT
         _drop(self._times, now)
         room = self._all - len(self._times)
         if room <= 0:
@@ -67,24 +70,33 @@ class Pace:
         Without a name it has no key. A number may be another's later, and a name is not.
         """
         now = self._outbox.now
+        if self.left(number, name) <= 0:
+            return False
         if self._each and name:
-            times = self._of.setdefault(name, deque())
-            _drop(times, now)
-            if len(times) >= self._each:
-                until = Instant(times[0] + SECOND)
-                heappush(self._rest, (until, number))
-                self._outbox.wake(until)
-                return False
-            times.append(now)
+            self._of.setdefault(name, deque()).append(now)
             if self._swept + SECOND <= now:
                 self._sweep(now)
         if self._all:
             self._times.append(now)
         return True
 
+    def left(self, number: int, name: bytes) -> int:
+        """How many of this key may be leased now; where it is none, the queue is woken."""
+        times = self._of.get(name) if self._each and name else None
+        if times is None:
+            return self._each or _NO_LIMIT if name else _NO_LIMIT
+        _drop(times, self._outbox.now)
+        if len(times) >= self._each:
+            until = Instant(times[0] + SECOND)
+            heappush(self._rest, (until, number))
+            self._outbox.wake(until)
+        return self._each - len(times)
+
     def _sweep(self, now: Instant) -> None:
         self._swept = now
-        for name in [one for one, times in self._of.items() if times[-1] + SECOND <= now]:
+        for name in [
+            one for one, times in self._of.items() if not times or times[-1] + SECOND <= now
+        ]:
             del self._of[name]
 
     def rested(self) -> list[int]:
@@ -95,6 +107,29 @@ class Pace:
         if self._rest:
             self._outbox.wake(self._rest[0][0])
         return rested
+
+
+class LookAhead(Pace):
+    """The same pace for who only looks what may be leased: by that, nothing is."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._took = Counter[bytes]()
+
+    def room(self) -> int:
+        """As it is, without what was looked at."""
+        return self._pace.room() - self._took.total()
+
+    def take(self, number: int, name: bytes) -> bool:
+        """Whether it might be leased after those that were looked at."""
+        if self._pace.left(number, name) <= self._took[name]:
+            return False
+        self._took[name] += 1
+        return True
+
+    def rested(self) -> list[int]:
+        """As it is."""
+        return self._pace.rested()
 
 
 def pace_of(outbox: Outbox, settings: QueueSettings) -> Pace | None:

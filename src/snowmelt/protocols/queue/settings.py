@@ -124,6 +124,19 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         return -(-self.bytes_max // self.partitions)
 
     @property
+    def at_once_each(self) -> int:
+        """How many items of one partition are in hand at most: together never more than all may.
+
+        >>> QueueSettings(at_once=10, partitions=4).at_once_each
+        2
+        """
+        return self.at_once // self.partitions
+
+    @property
+    def per_second_each(self) -> int:
+        return self.per_second // self.partitions
+
+    @property
     def copies_needed(self) -> int:
         """How many copies must be safe before a put is told so.
 
@@ -229,9 +242,14 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
                 raise BadOption(name, value, f"{lowest} to {highest}")
         if self.floats and self.priorities != ANY:
             raise BadOption("floats", "true", "only with any priorities, not with a number of them")
-        if self.partitions > 1 and self.by_key:
+        for name, value in (("at_once", self.at_once), ("per_second", self.per_second)):
+            if 0 < value < self.partitions:
+                allowed = f"{self.partitions} or more, since each partition has its share of it"
+                raise BadOption(name, value, allowed)
+        if self.partitions > 1 and (self.fair or (self.by_key and self.priorities != 1)):
             said = ", ".join([option for option, name in OF_KEYS.items() if getattr(self, name)])
-            raise BadOption("partitions", self.partitions, f"1 in a queue with {said}")
+            allowed = f"1 in a queue with {'fair' if self.fair else 'priorities and ' + said}"
+            raise BadOption("partitions", self.partitions, allowed)
         return self
 
 

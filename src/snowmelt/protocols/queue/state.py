@@ -36,6 +36,7 @@ from snowmelt.protocols.queue.keyed import Keyed, stretches
 from snowmelt.protocols.queue.keys import KeysByPosition
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.pacing import Pace
+from snowmelt.protocols.queue.parted.offers import Offers
 from snowmelt.protocols.queue.parted.phase_stamp import NEVER, PhaseStamp
 from snowmelt.protocols.queue.producers import Producers
 from snowmelt.protocols.queue.publications import Publications
@@ -565,7 +566,8 @@ def keep_keys(state: QueueState) -> ByKey:
     if state.by_key is None:
         ranks = None if state.keyed is None else state.keys
         about = state.ready, state.delays, ranks, state.batches
-        state.by_key = ByKey(state.settings, state.changed, *about)
+        kind = Offers if state.settings.partitions > 1 else ByKey
+        state.by_key = kind(state.settings, state.changed, *about)
     return state.by_key
 
 

@@ -6,7 +6,7 @@
 2. A put may ask for more: that so it stays for a time after it came in, whatever becomes of it. The
    time ends by the wall clock of whoever leads then.
 3. A put that waits for room, or for its bodies, is none yet: what came in first is the one.
-4. What is staged is in no queue, so it has no such key; nor has a queue with several partitions.
+4. What is staged is in no queue, so it has no such key. With several partitions a key lives in one.
 5. Of each key a digest of `DIGEST` bytes is kept, as a record. With each put some are looked at,
    the longest not looked at first, and those that are over go. A queue has `UNIQUE_MAX` at most,
    and no room for a put with one more.

@@ -76,7 +76,10 @@ class UniqueUser(KeyUser):
     def _puts_some(self) -> Steps[None]:
         if self.chance.random() < 0.5:
             yield from super()._puts_some()
-            return
+        else:
+            yield from self._puts_unique()
+
+    def _puts_unique(self) -> Steps[None]:
         number, self._puts_made = self._puts_made, self._puts_made + 1
         name, value = self.chance.choice(NAMES), f"{self.name}/{number}"
         self.keys.names[value] = name

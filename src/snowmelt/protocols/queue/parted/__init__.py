@@ -74,6 +74,22 @@ Gets:
    and partitions take back only what was given to that asking, first. Pieces are for one asking,
    so none of them is told to a later one. That is served anew.
 
+Keys (`by_key.py`, `uniques.py`):
+
+18. A key lives in one partition, for ever: by a checksum (`names.py`, `home_of`), with which the
+   client picks it. A leader lets in no key that lives elsewhere. So order and limits by key are
+   one leader's, and a uniqueness key holds for all.
+19. A report lists what may be given now, one by one, as if those before were in hand: nothing is
+   by that. So grants are the beginning of a list, and what is granted may be given, unless
+   something came back, or was taken, meanwhile. It is looked at again when it is leased, and what
+   may not be leased any more is not: the door asks again (rule 10). "Nothing" says that no
+   partition has anything that may be given.
+20. What becomes free says `Ready` as what is put does (rule 12). A leader that begins knows what is
+   in hand by the leases, and leases nothing in its first second where there is a rate.
+21. Limits of all items are divided. So they hold whoever is away, and for groups, which ask no
+   anchor. Where keys come in turns, or items by priorities, what has a later number may stand
+   before what a phase saw. That is refused with several partitions.
+
 What it costs. A put: a round trip to the anchor, shared by all of a step. A get: two more, shared
 by all of a phase. While a partition fails over all gets wait for it.
 

@@ -3,14 +3,16 @@
 It is rules 4 to 9 of the package, and 12. What is in it is a queue like any other.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from snowmelt.core.interval import POSITION_MAX, Interval, merged
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.append_check import AppendCheck
+from snowmelt.protocols.queue.failures import tellable
 from snowmelt.protocols.queue.getting import Getting
+from snowmelt.protocols.queue.keyed import stretches
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import OpenCalls
@@ -19,6 +21,7 @@ from snowmelt.protocols.queue.parted.anchor import Anchor
 from snowmelt.protocols.queue.parted.beside import Led
 from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.parted.numbering import Entrant, Numbering
+from snowmelt.protocols.queue.parted.offers import Offers
 from snowmelt.protocols.queue.parted.words import (
     Grant,
     Holds,
@@ -59,6 +62,8 @@ class Partition:
         self._outbox = outbox
         self._home = home
         self._state = state
+        self._offers = state.by_key if isinstance(state.by_key, Offers) else None
+        """What may be given, where that goes by keys."""
         self._log = log
         self._admission, self._publishing, self._transacting = ways_in
         self._admission.numbering = self._publishing.numbering = self.numbering
@@ -125,10 +130,17 @@ class Partition:
         if self._turn is not None and not self.numbering.unplaced:
             self._report(*self._turn)
             self._turn = None
-        elif self._watches and self._begun and self._state.ready.total and not self._state.paused:
+        elif self._watches and self._begun and self._has_some():
             self._say_ready()
         if self.anchor is not None:
             self.anchor.serve()
+
+    def _has_some(self) -> bool:
+        """Whether a get may be given something."""
+        state = self._state
+        if state.paused or not state.ready.total:
+            return False
+        return self._offers is None or bool(self._offers.look(1, 1, self._getting.pace)[0])
 
     def _enter(self, entrant: Entrant, full: str) -> None:
         """It comes in, at its numbers (rule 4)."""
@@ -199,8 +211,7 @@ class Partition:
         self._open.add(operation, owed)
         token = state.tokens.get(operation)
         if token is None and not state.takers.had(operation):
-            edges = map(Interval, grant.runs[::2], grant.runs[1::2])
-            found = merged([part for one in edges for part in state.ready.common(one)])
+            found = self._ready_still(map(Interval, grant.runs[::2], grant.runs[1::2]))
             if found:
                 token = next(self._getting.tokens)
                 secret = self._outbox.secret()
@@ -215,6 +226,12 @@ class Partition:
                 state.leases[token].seen = grant.seen
                 state.touch(token)
             self._log.owe(Deliver(operation, token, ""))
+
+    def _ready_still(self, granted: Iterable[Interval]) -> list[Interval]:
+        """What of this may be leased now."""
+        if self._offers is not None:
+            return stretches(sorted(self._offers.give(granted, self._getting.pace)))
+        return merged([part for one in granted for part in self._state.ready.common(one)])
 
     def _report(self, source: NodeId, word: NextPhase) -> None:
         """Told when all that it says is safe, and it is sure that this one leads (rule 8)."""
@@ -241,7 +258,7 @@ class Partition:
         state = self._state
         if state.paused or not state.ready.total:
             return (), b"", False
-        if state.changed or max(state.tails) > word.upto:
+        if state.changed or max(state.tails) > word.upto or self._getting.pace is not None:
             return self._looked_up(word)
         known = self._log.head, word.count, word.size
         if self._listed[0] != known:
@@ -249,16 +266,9 @@ class Partition:
         return self._listed[1]
 
     def _looked_up(self, word: NextPhase) -> Listed:
-        state, keys = self._state, list[bytes]()
-        runs, listed, total = list[int](), 0, state.ready.total
-        below: tuple[int, ...] = ()
-        if max(state.tails) > word.upto:  # some have numbers from after the phase began
-            below = (word.upto,) * len(state.tails)
-            total = _below(state, below)
-        limits = self._outbox.limits
-        most = min(word.count, limits.get_items), min(word.size, limits.fetch_bytes)
-        for interval in state.first(*most, below, in_turn=True):
-            listed += interval.size
+        state, keys, runs = self._state, list[bytes](), list[int]()
+        found, more = self._some(word)
+        for interval in found:
             for batch, first, stop in state.batches.over(interval):
                 each = batch.size // (batch.stop - batch.start) or 1
                 if state.keyed is not None:
@@ -269,7 +279,23 @@ class Partition:
                     runs[-2] = stop
                 else:
                     runs += (first, stop, each)
-        return tuple(runs), b"".join(keys), listed < total
+        return tuple(runs), b"".join(keys), more
+
+    def _some(self, word: NextPhase) -> tuple[list[Interval], bool]:
+        """The first that a get may be given, and whether there are others behind them."""
+        state, limits = self._state, self._outbox.limits
+        most = min(word.count, limits.get_items), min(word.size, limits.fetch_bytes)
+        late = max(state.tails) > word.upto  # some have numbers from after the phase began
+        if self._offers is not None:
+            before = word.upto if late else -1
+            places, more = self._offers.look(*most, self._getting.pace, before)
+            found = stretches(places)
+            told = tellable(found, state.failures, state.batches, limits.spans_bytes)
+            return told, more or len(told) < len(found)
+        below = (word.upto,) * len(state.tails) if late else ()
+        found = state.first(*most, below, in_turn=True)
+        total = _below(state, below) if late else state.ready.total
+        return found, sum([one.size for one in found]) < total
 
     def _holds(self, asked: tuple[OperationId, ...]) -> Iterator[Holds]:
         """Which of these gets have a lease here, or had one (rule 11)."""

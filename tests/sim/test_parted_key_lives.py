@@ -1,0 +1,73 @@
+"""Lives with a queue by key of several partitions: order and limits hold, as with one."""
+
+from itertools import count
+
+import pytest
+
+from snowmelt.client.parted.parts import PartitionedQueue
+from snowmelt.protocols.queue import asking
+from snowmelt.protocols.queue.by_key import ByKey
+from snowmelt.protocols.queue.parted.offers import Offers
+from snowmelt_world.families.queue import HURTS
+from snowmelt_world.families.queue_parted_keys import PartedKeyLife
+from snowmelt_world.life import Ending, live
+from snowmelt_world.scenario import drawn, kinds_of
+from wide import wide
+
+KEEPING = [
+    kind for kind in kinds_of("queue") if kind not in {one.__struct_config__.tag for one in HURTS}
+]
+
+
+def lived(seed, kinds=KEEPING):
+    return live(drawn("queue", seed, kinds), PartedKeyLife)
+
+
+@pytest.mark.parametrize("seed", [0, 1, *wide(2, 3, 4, 5, 6)])
+def test_where_no_disk_is_hurt_order_and_limits_hold(seed):
+    report = lived(seed)
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+@pytest.mark.parametrize("seed", [0, *wide(1, 2)])
+def test_a_life_with_all_faults_ends_well(seed):
+    report = lived(seed, kinds_of("queue"))
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+# --- planted --------------------------------------------------------------------------------------
+
+
+def what_was_granted_is_leased_whatever_happened_since(patch):
+    def gives(self, some, _=None):
+        return [place for one in some for part in self._ready.common(one) for place in part]
+
+    patch.setattr(Offers, "give", gives)
+
+
+def what_is_granted_counts_in_no_second(patch):
+    give = Offers.give
+    patch.setattr(Offers, "give", lambda self, some, _=None: give(self, some))
+
+
+def a_key_is_put_into_any_partition(patch):
+    turns = count()
+    patch.setattr(PartitionedQueue, "home", lambda self, _: next(turns) % len(self.all))
+    patch.setattr(asking, "_elsewhere", lambda *_: "")
+
+
+PLANTS = {
+    what_was_granted_is_leased_whatever_happened_since: 0,
+    what_is_granted_counts_in_no_second: 0,
+    a_key_is_put_into_any_partition: 0,
+}
+"""With the life that finds each."""
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_it_is_found(plant, monkeypatch):
+    monkeypatch.setattr(ByKey, "check", lambda *_: None)  # by who put and got, not from inside
+    plant(monkeypatch)
+    assert "k0: " in lived(PLANTS[plant]).sentence
+    monkeypatch.undo()
+    assert lived(PLANTS[plant]).ending is Ending.SETTLED

@@ -57,9 +57,9 @@ def a_key_is_put_into_any_partition(patch):
 
 
 PLANTS = {
-    what_was_granted_is_leased_whatever_happened_since: 0,
-    what_is_granted_counts_in_no_second: 0,
-    a_key_is_put_into_any_partition: 0,
+    what_was_granted_is_leased_whatever_happened_since: 1,
+    what_is_granted_counts_in_no_second: 1,
+    a_key_is_put_into_any_partition: 1,
 }
 """With the life that finds each."""
 

@@ -3,7 +3,7 @@
 A put has its number before it is first sent and keeps it through all retries, so it is put once.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, Self, cast
 
@@ -35,7 +35,7 @@ from snowmelt.client.leases.steps import (
     shown,
 )
 from snowmelt.client.leases.token import LeaseToken, secret_of
-from snowmelt.client.parted.parts import GotPieces, PartitionedQueue, is_bounded
+from snowmelt.client.parted.parts import GotPieces, PartitionedQueue, is_bounded, place_of
 from snowmelt.client.queue.bodies import (
     CALL,
     NOT_UNIQUE,
@@ -43,7 +43,6 @@ from snowmelt.client.queue.bodies import (
     Key,
     PutItems,
     Unique,
-    as_key,
     labelled,
     packed_headers,
     parcel,
@@ -117,14 +116,8 @@ class FifoSteps(GrantedSteps):
         items = parcel(body)
         own = packed_headers(headers) if key is None else labelled(headers, key, items)
         one = PutRequest(items.blob, own, delay_of(delay))
-        return Puts.asked(one, time_of_put(timeout), self.alike(one.delay, timeout, key))
-
-    def alike(self, delay: Duration, timeout: float, key: Key | None) -> Hashable:
-        """What puts of one call have in common: with several partitions also where they lie."""
-        if key is None or (self.parts is None and self.since):
-            return delay, timeout
-        name = as_key(key)
-        return delay, timeout, name if self.parts is None else self.parts.home(name)
+        alike = one.delay, timeout, place_of(self.parts, self.since, key)
+        return Puts.asked(one, time_of_put(timeout), alike)
 
     def put(
         self,

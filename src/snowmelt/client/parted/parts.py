@@ -17,7 +17,7 @@
 6. A partition that is not there any more was deleted, and with it the queue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -27,7 +27,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
 from snowmelt.client.leases.steps import LeaseReply, LeaseUpdate, both
 from snowmelt.client.parted.lease import held_of, together
-from snowmelt.client.queue.bodies import NOT_UNIQUE, PutItems, Unique, chosen
+from snowmelt.client.queue.bodies import NOT_UNIQUE, Key, PutItems, Unique, as_key, chosen
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import (
     BadOption,
@@ -330,6 +330,16 @@ class PartitionedQueue:
             if refused is not None:
                 late = _joined(late, LateRefusal(refused.why, own.done))
         return late
+
+
+def place_of(parts: PartitionedQueue | None, since: int, key: Key | None) -> Hashable:
+    """What puts of one call have in common here: with several partitions where their key lives.
+
+    Where it is not known yet whether there are several, it is the key.
+    """
+    if key is None or (parts is None and since):
+        return None
+    return as_key(key) if parts is None else parts.home(as_key(key))
 
 
 def _together(done: Sequence[PutDone]) -> PutDone:

@@ -21,6 +21,7 @@ from snowmelt.client.fifo.steps import FifoSteps, time_of_put
 from snowmelt.client.leases.delivered import told_interval
 from snowmelt.client.leases.fetching import CHANCE
 from snowmelt.client.leases.steps import Seen, delay_of
+from snowmelt.client.parted.parts import place_of
 from snowmelt.client.priority.sorting import Prioritized, ranked_parcels, sorted_parcel
 from snowmelt.client.queue.bodies import (
     NOT_UNIQUE,
@@ -78,7 +79,8 @@ class RankedSteps(FifoSteps):
         own, items = checked_priority(0 if priority is None else priority), parcel(body)
         packed = packed_headers(headers) if key is None else labelled(headers, key, items)
         one = PutRequest(items.blob, packed, delay_of(delay), own)
-        return Puts.asked(one, time_of_put(timeout), self.alike(one.delay, timeout, key))
+        alike = one.delay, timeout, place_of(self.parts, self.since, key)
+        return Puts.asked(one, time_of_put(timeout), alike)
 
     def put(
         self,

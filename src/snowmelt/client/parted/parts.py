@@ -147,7 +147,7 @@ class PartitionedQueue:
         due: int,
         wait: Wait,
         sequence: int | None,
-        unique: Unique,
+        unique: Unique = NOT_UNIQUE,
     ) -> Steps[PutDone]:
         """Puts the items of one call (rules 2 and 3)."""
         keys = named_keys(keys_of(headers)) if are_labels(headers) else None

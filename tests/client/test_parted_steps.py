@@ -194,7 +194,7 @@ def test_a_producer_with_a_name_has_one_partition():
     parts = parts_of(9, 9, 9, 9, producer=ProducerSequence("loader", 1), bounded=False)
     for number in range(4):
         taken(put(parts, sequence=number))
-    assert asked_of(parts)[home_of("loader", 4)] == 4
+    assert asked_of(parts)[home_of(b"loader", 4)] == 4
     assert sum(asked_of(parts)) == 4
 
 

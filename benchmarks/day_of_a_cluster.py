@@ -356,7 +356,11 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--pace: 1 to 10000")
     end_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="day-", dir=options.folder) as folder:
-        day = Day(Path(folder), options.wheel, quiet=options.quiet)
+        try:
+            day = Day(Path(folder), options.wheel, quiet=options.quiet)
+        except other_version.NotBuilt as error:
+            print(f"WRONG: there is no other version: {error}")
+            return 1
         programs = Programs(day.urls, day.known, options.pace)
         try:
             day.begin()

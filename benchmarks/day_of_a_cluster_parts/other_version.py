@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -41,7 +42,8 @@ def built(folder: Path) -> Path:
         text = (copied / place).read_text()
         own = next(line for line in text.splitlines() if line.startswith(before))
         (copied / place).write_text(text.replace(own, f'{before}"{NUMBER}"'))
-    _pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(copied))
+    here = ["--no-build-isolation"] if find_spec("hatchling") else []  # else pip fetches it
+    _pip("wheel", "--no-deps", *here, "--wheel-dir", str(folder), str(copied))
     shutil.rmtree(copied)
     (wheel,) = folder.glob("snowmelt-*.whl")
     return wheel

@@ -120,7 +120,7 @@ def test_a_fifo_goes_over_to_priorities_in_its_order_under_load(cluster: LocalCl
         urgent = client.priority("urgent-new", priorities=int)
         urgent.create()
         old.put_many([b"%d" % at for at in range(COUNT)])
-        words = ["move", "flat-old", "urgent-new", "--idle", "1", "--url", cluster.url]
+        words = ["move", "flat-old", "urgent-new", "--idle", "4", "--url", cluster.url]
         process = subprocess.Popen([sys.executable, "-m", "snowmelt", *words])
         for at in range(COUNT, COUNT + 50):
             old.put(b"%d" % at)

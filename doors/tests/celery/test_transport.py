@@ -332,6 +332,7 @@ def test_consuming_goes_on_after_a_restart_of_the_node(own_node: LocalNode, name
     consume_over_a_restart(own_node, name)
 
 
+@pytest.mark.wide
 def test_a_consumer_that_does_not_wait_for_a_node_stops(
     own_node: LocalNode, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

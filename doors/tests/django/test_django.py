@@ -359,6 +359,7 @@ def test_a_task_of_a_transaction_runs_if_that_commits(boxed: Any, work: Callable
     assert (status.ready, status.delayed, status.leased) == (0, 0, 0)
 
 
+@pytest.mark.wide
 def test_a_task_of_a_transaction_runs_once_though_relays_and_the_node_are_killed(
     site: LocalNode, boxed: Any, work: Callable[..., Any]
 ) -> None:

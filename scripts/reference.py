@@ -273,8 +273,7 @@ def rights() -> str:
         more = [f"`{right.value}` where `{flag}`" for flag, right in rule.flags]
         more += [f"`{right.value}` on each of `{field}`" for field, right in rule.others]
         marks = [*(["list"] if rule.sees else []), *(["audit"] if rule.audited else [])]
-        if rule.makes:
-            marks.append("`manage` to have a queue made")
+        marks += [f"`{right.value}` for `{field}`" for field, right in rule.fills]
         on = ", ".join(f"`{one}`" for one in rule.names) or "the cluster"
         title = f"`{kind.__name__}`: {_first(kind)}"
         text.append(f"| {title} | {', '.join([*words, *more])} | {on} | {', '.join(marks)} |")

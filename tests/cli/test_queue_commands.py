@@ -122,6 +122,26 @@ def test_one_item_is_shown_brought_back_moved_and_dropped(run: Run, queue: str) 
     assert both.returncode == 2
 
 
+def test_the_life_of_an_item_is_shown(run: Run, queue: str) -> None:
+    fine(run("create", queue))
+    assert fine(run("trace", queue, "0")) == b"now:\n  never put\n"
+    fine(run("put", queue, "one"))
+    fine(run("get", queue, "--no-ack"))
+    fine(run("get", queue))
+    lines = fine(run("trace", queue, "0")).decode().splitlines()
+    if "folder" in queue:  # each command opens it anew, and has no steps
+        assert lines[0].startswith("not known: what happened to it before now")
+        assert [line.split()[0] for line in lines[1:]] == ["put", "now:", "ended"]
+        return
+    words = [line[35:].split(" ", 1)[0] for line in lines[:-2]]
+    assert words == ["put", "leased", "released", "leased", "acknowledged"], lines
+    assert lines[-2:] == ["now:", "  ended"]
+    told = as_json(run("trace", queue, "0", "--json"))
+    assert [one["kind"] for one in told["entries"]] == words
+    assert told["entries"][1]["program"] == "snowmelt-get"
+    assert (told["unknown"], told["now"]["standing"]) == ("", "ended")
+
+
 def test_words_and_files_are_items(run: Run, queue: str, tmp_path: Path) -> None:
     assert b"2 items put into" in fine(run("put", queue, "one", "zwö"))
     (tmp_path / "body").write_bytes(NASTY)

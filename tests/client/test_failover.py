@@ -3,6 +3,7 @@
 Heartbeats come every five seconds here, so by silence alone a node is missed after forty.
 """
 
+import os
 import time
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def go_on(cluster: LocalCluster, client: snowmelt.Cluster) -> None:
     orders.put(b"after", timeout=60)
     with orders.get_many(10, timeout=60) as items:
         assert [bytes(body) for body in items.batch] == [b"before", b"after"]
+    life = orders.trace(0, timeout=20)
+    kinds = [one.kind.value for one in life.entries]
+    assert (life.unknown, kinds) == ("", ["put", "leased", "acknowledged"])
+    put, leased, _ = life.entries
+    assert (put.term < leased.term, leased.pid) == (True, os.getpid())
+    assert put.after == put.before
     with pytest.raises(Empty):  # told by two who vouch for it
         orders.get(timeout=0.5)
     status = cluster.nodes[0].status()

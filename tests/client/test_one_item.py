@@ -49,6 +49,41 @@ def test_each_standing_is_told(cluster: snowmelt.EmbeddedCluster) -> None:
     assert told[0].seen is told[5].seen is None
 
 
+def test_the_life_of_an_item_is_told_wherever_it_is(cluster: snowmelt.EmbeddedCluster) -> None:
+    queue = cluster.fifo("q")
+    queue.create()
+    queue.trace(0)  # from here on its steps are kept
+    at = queue.put(b"one", headers={"to": "x"})
+    queue.get().nack(reason="too hot")
+    queue.get().ack()
+    life = queue.trace(at)
+    assert [one.kind for one in life.entries] == [
+        "put",
+        "leased",
+        "failed",
+        "leased",
+        "acknowledged",
+    ]
+    put, leased, failed, *_ = life.entries
+    assert (leased.pid, leased.length) == (os.getpid(), 30.0)
+    assert (failed.reason, failed.failures, failed.number) == ("too hot", 1, leased.number)
+    assert put.before is not None
+    assert (life.unknown, life.partition, life.now.standing) == ("", None, ItemStanding.ENDED)
+    parted = cluster.fifo("parted", partitions=3)
+    some = [parted.put(b"%d" % one) for one in range(6)]
+    lives = [parted.trace(one) for one in some]
+    assert [one.now.seen and one.now.seen.body for one in lives] == [
+        b"%d" % one for one in range(6)
+    ]
+    assert {one.partition for one in lives} == {0, 1, 2}
+    ranked = cluster.priority("ranked", priorities=3)
+    assert ranked.put(b"one", priority=2) == 0
+    assert ranked.trace(0, priority=2).now.standing is ItemStanding.READY
+    assert ranked.trace(0, priority=1).now.standing is ItemStanding.NEVER
+    with pytest.raises(BadOption, match="priority"):
+        ranked.trace(0)
+
+
 def test_what_is_brought_back_comes_next_and_its_holder_is_told(
     cluster: snowmelt.EmbeddedCluster,
 ) -> None:

@@ -71,6 +71,7 @@ CASES: list[tuple[Any, str]] = [
     (statuses.ListConsumers("q"), ""),
     (statuses.DescribeItem("q", 0), ""),
     (statuses.ShowItem("q", 0), "peek"),
+    (statuses.TraceItem("q", 0), "peek"),
     (statuses.ChangeItem("q", 0, drop=True), "manage"),
     (backups.Save("q", 1, 0, over=True), ""),
     (backups.Restore("q", 1, 0), ""),
@@ -218,6 +219,20 @@ async def test_only_who_may_manage_has_a_queue_made(tmp_path: Path) -> None:
         assert answer.error == "QueueExists"
         assert "max_items" in answer.text
         assert isinstance(await puts.ask(calls.Put("q", "p", 1, ONE, b"x")), calls.PutDone)
+
+
+async def test_only_an_admin_learns_which_clients_had_an_item(tmp_path: Path) -> None:
+    async with serving(tmp_path) as node, AsyncExitStack() as stack:
+        await current(node)
+        ops = await shop(stack, node, user("admin"), "c-ops")
+        await ops.ask(calls.Open("q", QueueSettings()))
+        await ops.ask(calls.Put("q", "p", 1, ONE, b"x"))
+        await ops.ask(calls.Get("q", 1, 100, 0))
+        some = await shop(stack, node, user("peek:q"), "c-some")
+        trace = statuses.TraceItem("q", 0, names=True)
+        seen, known = [await line.ask(trace) for line in (some, ops)]
+        assert (seen.status.client, seen.events[0].who) == ("", "")
+        assert (known.status.client, known.events[0].who) == (whole("c-ops"), "p")
 
 
 async def test_lists_show_what_a_user_may_see(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def item(
     """
     if drop + bring_back + bool(move_to) > 1:
         raise BadOption("--drop, --bring-back, --move-to", "several", "one of them")
-    rank = int(priority) if priority is not None and priority.is_integer() else priority
+    rank = whole(priority)
     with at.open() as cluster:
         found = cluster.queue(queue, timeout=at.timeout)
         if drop or bring_back or move_to:
@@ -50,6 +50,11 @@ def item(
             return
         told = found.item(position, priority=rank, timeout=at.timeout)
     _say(as_json, item_object(told), "\n".join(item_lines(told)))
+
+
+def whole(priority: float | None) -> float | None:
+    """A priority as a person gives it."""
+    return int(priority) if priority is not None and priority.is_integer() else priority
 
 
 def item_object(told: ItemOverview) -> dict[str, object]:

@@ -46,6 +46,7 @@ COMMANDS: Final = {
         "redrive": "queue",
         "move": "move",
         "item": "item",
+        "trace": "trace",
         "purge": "queue",
         "delete": "queue",
         "backup": "backup",

@@ -148,9 +148,9 @@ class Door:
             return None
         if rule.audited:
             self._audit("allowed", line, body)
-        if rule.makes:
-            may = user.may(Right.MANAGE, body.queue)
-            body = replace(body, **{rule.makes: may and getattr(body, rule.makes)})
+        for field, right in rule.fills:
+            may = user.may(right, body.queue)
+            body = replace(body, **{field: may and getattr(body, field)})
         if rule.sees and not user.may(Right.ADMIN):
             body = replace(body, **{rule.sees: user.patterns(ANY) or NOTHING})
         return body

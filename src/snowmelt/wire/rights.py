@@ -7,8 +7,9 @@
 3. A partition is asked about by the right on its queue.
 4. Names of producers and groups belong to the user who says them (`core.users.OwnName`). The door
    puts the user before such a name in a call, and takes it away from what the user is shown.
-5. A call that lists names has a field for the patterns of names that the user may see, and a call
-   that may make a queue has one that says whether it may. The door fills both in.
+5. A call that lists names has a field for the patterns of names that the user may see; one that may
+   make a queue, or tell the names of clients, has a field that says whether it may. The door fills
+   these in.
 """
 
 from typing import Any, Final, get_args
@@ -35,6 +36,7 @@ from snowmelt.protocols.queue.statuses import (
     ListConsumers,
     Overview,
     ShowItem,
+    TraceItem,
 )
 from snowmelt.wire.codec import Request
 
@@ -57,15 +59,15 @@ class Rule(msgspec.Struct, frozen=True):
     """Fields as of `names` that name what else it is about, and the right that is needed there."""
     sees: str = ""
     """The field for the patterns of names that the user may see."""
-    makes: str = ""
-    """The field that says whether the user may have a queue made."""
+    fills: tuple[tuple[str, Right], ...] = ()
+    """Fields that the door fills in: whether the user has this right on what it is about."""
     audited: bool = False
     """Whether it is written down when it is allowed, too: it changes what others rely on."""
 
     @property
     def simple(self) -> bool:
         """Whether the right on each name is all there is to ask about, as mostly."""
-        return bool(self.names) and not (self.flags or self.others or self.makes or self.audited)
+        return bool(self.names) and not (self.flags or self.others or self.fills or self.audited)
 
     @property
     def field(self) -> str:
@@ -106,7 +108,7 @@ RULES: Final[dict[type, Rule]] = {
     echo.Remember: Rule(ADMIN),
     echo.Recall: Rule(ADMIN),
     # queues
-    queue.Open: Rule(ANY, _QUEUE, makes="may_make"),
+    queue.Open: Rule(ANY, _QUEUE, fills=(("may_make", Right.MANAGE),)),
     queue.Put: Rule(PUT, _QUEUE),
     queue.PublishStaged: Rule(PUT, _QUEUE),
     queue.Plan: Rule(PUT, ("queue", "shares.queue")),
@@ -141,6 +143,7 @@ RULES: Final[dict[type, Rule]] = {
     ListConsumers: Rule(ADMIN, _QUEUE),
     DescribeItem: Rule(ADMIN, _QUEUE),  # it names the client that has it
     ShowItem: Rule(PEEK, _QUEUE),
+    TraceItem: Rule(PEEK, _QUEUE, fills=(("names", Right.ADMIN),)),
     ChangeItem: Rule(MANAGE, _QUEUE, audited=True),
     Save: Rule(ADMIN, _QUEUE),
     Restore: Rule(ADMIN, _QUEUE),
@@ -181,7 +184,7 @@ def check(rules: dict[type, Rule], calls: tuple[type[msgspec.Struct], ...]) -> N
         others = [field for field, _ in rule.others]
         said = [name.split(".")[0] for name in (*rule.names, *others)]
         said += [flag for flag, _ in rule.flags]
-        fields = {*said, rule.sees, rule.makes} - {""}
+        fields = {*said, rule.sees, *dict(rule.fills)} - {""}
         if lacks := fields - {*kind.__struct_fields__}:
             raise TypeError(f"{kind.__name__} has no field {', '.join(sorted(lacks))}")
         if rule.rights and not rule.names and rule.rights != ADMIN:

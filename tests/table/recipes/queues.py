@@ -137,11 +137,22 @@ def first_of(own):
     return own.judged.peek(1)[0].position
 
 
+def place_of(own, body):
+    return next(one.position for one in own.judged.peek(1000) if one.body == body)
+
+
 @recipe("Fifo.item", "PriorityQueue.item")
 def look_at_one(own):
     [body] = own.fill()
-    told = yield Act(own.queue.item, first_of(own))
+    told = yield Act(own.queue.item, place_of(own, body))
     expect(told.seen is not None and told.seen.body == body, "it is shown: {}", told)
+
+
+@recipe("Fifo.trace", "PriorityQueue.trace")
+def trace_one(own):
+    [body] = own.fill()
+    told = yield Act(own.queue.trace, place_of(own, body))
+    expect(told.now.seen is not None and told.now.seen.body == body, "it is shown: {}", told)
 
 
 @recipe("Fifo.change_item", "PriorityQueue.change_item")

@@ -55,7 +55,7 @@ from snowmelt.protocols.queue.calls import (
     Survey,
 )
 from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
-from snowmelt.protocols.queue.statuses import ChangeItem, DescribeItem, ShowItem
+from snowmelt.protocols.queue.statuses import ChangeItem, DescribeItem, ShowItem, TraceItem
 
 _LOOK: Final = 2.0
 """So many seconds a partition is asked how it is before it counts as away."""
@@ -76,6 +76,7 @@ _OF_ONE: Final[dict[Any, str]] = {
     Put: "what is staged",
     DescribeItem: "one item",
     ShowItem: "one item",
+    TraceItem: "one item",
     ChangeItem: "one item",
 }
 """What only each partition has by itself."""

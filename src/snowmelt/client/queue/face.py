@@ -24,6 +24,7 @@ from snowmelt.client.queue.group_steps import (
     survey,
 )
 from snowmelt.client.queue.groups import Group
+from snowmelt.client.queue.item_trace import ItemTrace, trace
 from snowmelt.client.queue.one_item import (
     DROPPED,
     ItemOverview,
@@ -253,6 +254,25 @@ class Queue(LeasingQueue[S]):
         ended
         """
         return run(self._port, look_at(self._steps, position, priority, Wait(timeout)))
+
+    def trace(
+        self, position: int, *, priority: float | None = None, timeout: float = TIMEOUT
+    ) -> ItemTrace:
+        """The life of one item, as far as there are records of it: puts, leases, failures.
+
+        The leader of a queue with followers has the last thousands of its steps at hand; of what
+        was before, it knows less, and says so (`unknown`). Of several partitions, the one is asked
+        about that has the item.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders")
+        ...         life = orders.trace(orders.put(b"one"))
+        ...         print(life.now.standing, *[one.kind for one in life.entries])
+        ready put
+        """
+        return run(self._port, trace(self._steps, position, priority, Wait(timeout)))
 
     def change_item(
         self,

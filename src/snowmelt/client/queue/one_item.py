@@ -67,8 +67,16 @@ def look_at(
     steps: FifoSteps, position: int, priority: float | None, wait: Wait
 ) -> Steps[ItemOverview]:
     """How it is."""
-    place = yield from _place(steps, position, priority, wait)
+    place = yield from place_of(steps, position, priority, wait)
     told: ItemStatus = yield from steps.ask_about(DescribeItem(steps.name, place), wait.left)
+    return (yield from overview_of(steps, told, position, priority, wait))
+
+
+def overview_of(
+    steps: FifoSteps, told: ItemStatus, position: int, priority: float | None, wait: Wait
+) -> Steps[ItemOverview]:
+    """The same, of an item whose status is known."""
+    place = yield from place_of(steps, position, priority, wait)
     peeked: Peeked = yield from steps.ask_about(ShowItem(steps.name, place), wait.left)
     seen = next(iter((yield from steps.shown(peeked))), None)
     who = program_of(told.client) if told.client else Program("", 0, "")
@@ -83,14 +91,14 @@ def change(
     steps: FifoSteps, position: int, priority: float | None, wait: Wait, *, drop: bool
 ) -> Steps[bool]:
     """Drops it, or brings it back; whether there was anything to do."""
-    place = yield from _place(steps, position, priority, wait)
+    place = yield from place_of(steps, position, priority, wait)
     told: Changed = yield from steps.ask_about(ChangeItem(steps.name, place, drop), wait.left)
     return told.items > 0
 
 
 def read_one(steps: FifoSteps, position: int, priority: float | None, wait: Wait) -> Steps[Seen]:
     """What is there, to be put elsewhere."""
-    place = yield from _place(steps, position, priority, wait)
+    place = yield from place_of(steps, position, priority, wait)
     peeked: Peeked = yield from steps.ask_about(ShowItem(steps.name, place), wait.left)
     for seen in (yield from steps.shown(peeked)):
         return seen
@@ -107,7 +115,7 @@ def put_again(steps: FifoSteps, seen: Seen, wait: Wait, of: FifoSteps) -> Steps[
     yield from put
 
 
-def _place(steps: FifoSteps, position: int, priority: float | None, wait: Wait) -> Steps[int]:
+def place_of(steps: FifoSteps, position: int, priority: float | None, wait: Wait) -> Steps[int]:
     """Where it is to nodes."""
     if type(position) is not int or not 0 <= position < POSITION_MAX:
         raise BadOption("position", position, f"0 to {POSITION_MAX - 1}")

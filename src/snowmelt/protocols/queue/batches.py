@@ -485,6 +485,25 @@ class Batches:
         assert kept == self.kept
 
 
+def lives_in(key: bytes, value: bytes, position: int) -> bool | None:
+    """Whether an item lives, as the record of a block says; None where it lies in another.
+
+    >>> batches = Batches({})
+    >>> batches.add(StoredBatch(5, 8, 300, 1)); over = batches.end(Interval(6, 7))
+    >>> (key,) = batches.keys(); value = batches.record(key) or b""
+    >>> [lives_in(key, value, at) for at in (4, 5, 6, 8)]
+    [None, True, False, None]
+    """
+    start = int.from_bytes(key[1:])
+    if position < start:
+        return None
+    kept = _DECODE(value)
+    stop = start + sum(kept.counts)
+    if position >= stop:
+        return None
+    return not kept.live or position in unpacked_live(kept.live, Interval(start, stop))
+
+
 def parsed(key: bytes) -> tuple[int, int, int]:
     """Place, term and end of the bodies that have this key.
 

@@ -23,14 +23,13 @@ from snowmelt.protocols.queue.schedules import (
 )
 from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
 from snowmelt.protocols.queue.statuses import (
-    ChangeItem,
     Consumers,
-    DescribeItem,
     ItemStatus,
     ListConsumers,
+    OfItem,
     Overview,
     Overviewed,
-    ShowItem,
+    TracedItem,
 )
 from snowmelt.protocols.queue.statuses import Describe as Describe  # noqa: PLC0414 - a call as others
 from snowmelt.protocols.queue.statuses import QueueStatus as QueueStatus  # noqa: PLC0414
@@ -589,12 +588,13 @@ Request = (
     Open | Put | PublishStaged | Plan | Commit | Promise | Get | CancelGet | Settle | Fetch | Peek
     | Select | Assign | Locate | Survey | ReleaseGroup | ListGroups | Alter | Purge | Pause
     | Redrive | Describe | Delete | ListQueues | Overview | Drain | ListConsumers | Save | Restore
-    | Schedule | Unschedule | ListSchedules | DescribeItem | ShowItem | ChangeItem
+    | Schedule | Unschedule | ListSchedules | OfItem
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Committed | Leased | GetCancelled | Settled | Fetched
     | Peeked | Assigned | Located | Groups | Changed | QueueStatus | Deleted | QueueNames
     | Overviewed | Drained | Consumers | Saved | Restored | Scheduled | ScheduleRows | ItemStatus
+    | TracedItem
 )  # fmt: skip
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

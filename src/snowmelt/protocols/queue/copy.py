@@ -38,6 +38,7 @@ from snowmelt.core.record import (
 )
 from snowmelt.protocols.queue.batches import KINDS, SPREAD, Batches
 from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.state import STATUS
 from snowmelt.protocols.queue.words import NOTHING, Append, Body, Head, Pairs
 
 COPY: Final = b"m"
@@ -48,6 +49,9 @@ FORM: Final = 5
 RECENT_BYTES: Final = 1 << 20
 STEPS_BYTES: Final = 16 << 20
 STEPS_LEAST: Final = 4
+MOMENTS_MAX: Final = 512
+MOMENT: Final = 200_000_000
+"""Nanoseconds between two of them, at least."""
 """Of steps that somebody lacks, or so many if they are large."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
@@ -113,6 +117,12 @@ class Copy:
         self.recent: deque[Append] = deque()
         """Its last steps, for those who lack no more than these."""
         self.recent_bytes = 0
+        self.moments: deque[tuple[int, int]] = deque(maxlen=MOMENTS_MAX)
+        """Up to which step it had come at some moments of its leader's wall clock, while this node
+        led: so of a step one knows about when it was made (`item_trace.py`)."""
+        self.traced: tuple[int, bytes] | None = None
+        """From which step on steps are kept though nobody follows, since somebody asks what they
+        tell; and what was counted by then."""
         self._name = name
         self._record = RECORD + name + b"\0"
         self._bodies = BULK + name + b"\0"
@@ -154,6 +164,19 @@ class Copy:
         """What came before is of no use any more."""
         self.recent.clear()
         self.recent_bytes = 0
+        self.moments.clear()
+        self.traced = None
+
+    def trace(self) -> None:
+        """Steps are kept from now on, whoever follows."""
+        if self.traced is None and STATUS in self.records:
+            self.traced = self.head.step, self.records[STATUS]
+
+    def look_at_clock(self, wall: int) -> None:
+        """Notes how far it has come by now, if that is further than at the last such moment."""
+        step, moments = self.head.step, self.moments
+        if not moments or (moments[-1][0] < step and abs(wall - moments[-1][1]) >= MOMENT):
+            moments.append((step, wall))
 
     def stored(self, bodies: Iterable[Body]) -> list[Change]:
         """Bodies, as they lie on the disk."""

@@ -84,5 +84,10 @@ class EndBundles:
         return number, stepped(_DECODE(row))
 
 
+def ended_in(value: bytes, position: int) -> bool:
+    """Whether the record of a bundle tells that an item ended."""
+    return any(position in one for one in stepped(_DECODE(value)))
+
+
 def _key(number: int) -> bytes:
     return ENDED + number.to_bytes(8)

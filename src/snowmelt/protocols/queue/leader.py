@@ -33,6 +33,7 @@ from snowmelt.protocols.queue.follower_progress import FollowerProgress, Followe
 from snowmelt.protocols.queue.getting import Getting
 from snowmelt.protocols.queue.grouping import Grouping, release
 from snowmelt.protocols.queue.in_sync import InSync
+from snowmelt.protocols.queue.item_trace import traced
 from snowmelt.protocols.queue.keyed import Keyed, selected, stretches
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
@@ -57,6 +58,7 @@ from snowmelt.protocols.queue.statuses import (
     DescribeItem,
     ListConsumers,
     ShowItem,
+    TraceItem,
 )
 from snowmelt.protocols.queue.storing import Storing
 from snowmelt.protocols.queue.streams import node_of
@@ -137,6 +139,7 @@ class Leader:
             keep_lengths(self.state, copy.home.settings.lease)
         for token, lease in self.state.leases.items():
             outbox.wake(self._deadlines.begin(token, outbox.now, lease.length))
+        copy.look_at_clock(outbox.wall)
         self.state.changed[STATUS] = None  # the first step of the term
         self.storing.viewed()
 
@@ -227,16 +230,21 @@ class Leader:
             return
         self.log.owe(Show(operation, _peeked(self.state, ask)))
 
-    def look_at(self, operation: OperationId, ask: DescribeItem | ShowItem) -> None:
-        """Shows one item, wherever it is (`one_item.py`)."""
+    def look_at(self, operation: OperationId, ask: DescribeItem | ShowItem | TraceItem) -> None:
+        """Shows one item, wherever it is (`one_item.py`), or its life (`item_trace.py`)."""
         state, outbox, position = self.state, self._outbox, ask.position
-        if isinstance(ask, DescribeItem):
-            told = item_status(state, self._deadlines, outbox.now, outbox.wall, position)
-            self.log.owe(ReplyTo(operation, told))
-        else:
+        if isinstance(ask, ShowItem):
             lives = position in state.batches.live
             where = (Interval(position, position + 1),) if lives else ()
             self.log.owe(Show(operation, where))
+            return
+        told = item_status(state, self._deadlines, outbox.now, outbox.wall, position)
+        if isinstance(ask, TraceItem):
+            life = traced(self.copy, state, told, position, outbox.wall, names=ask.names)
+            self.copy.trace()
+            self.log.owe(ReplyTo(operation, life))
+        else:
+            self.log.owe(ReplyTo(operation, told))
 
     def _consumers(self, ask: ListConsumers) -> Consumers:
         using, puts = Using(), self.admission.room.puts
@@ -386,6 +394,7 @@ class Leader:
     def tick(self) -> None:
         """Ends what is over, and asks again."""
         outbox, state = self._outbox, self.state
+        self.copy.look_at_clock(outbox.wall)
         self._expire()
         if state.restoring.done:
             state.wake(outbox.wall)

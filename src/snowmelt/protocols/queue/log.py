@@ -167,6 +167,8 @@ class Log:
         self._disk.write(home.queue, copy.append(step), OwnStep(head), linger)
         if self._followers.all:
             self._followers.append(step)
+        elif self._copy.traced is not None:
+            self._copy.remember(step, head.step)
 
     def _spare(self) -> None:
         """When this step is safe, data nodes may erase what is over (rule 6)."""

@@ -281,6 +281,18 @@ class Producers:
             if known.folded:
                 self._changed[NUMBERS + name.encode()] = None
 
+    def who_put(self, position: int, most: int) -> tuple[str, int] | None:
+        """The producer whose put an item came with, and its number; one of the last of each.
+
+        None where it is not remembered, or where more than `most` producers are to be looked at.
+        """
+        if len(self._known) > most:
+            return None
+        for name, known in self._known.items():
+            if (number := _number_of(known.recent, position)) is not None:
+                return name, number
+        return None
+
     # --- as it is written down --------------------------------------------------------------------
 
     def _fold(self, name: str, known: ProducerState) -> None:
@@ -331,6 +343,35 @@ class Producers:
         for interval in numbers:
             known.numbers.add(interval)
         self._bound(known)
+
+
+def put_by(value: bytes, position: int) -> int | None:
+    """The number under which an item was put, as the first record of a producer says."""
+    return _number_of(msgspec.msgpack.decode(value, type=ProducerSnapshot).recent, position)
+
+
+class _Heard(msgspec.Struct, frozen=True, array_like=True):
+    """A producer's first record, of which the numbers are not read."""
+
+    numbers: msgspec.Raw
+    recent: msgspec.Raw
+    seen: int
+
+
+def heard_at(value: bytes) -> int:
+    """When a producer last put something, by the wall clock, as its first record says."""
+    return msgspec.msgpack.decode(value, type=_Heard).seen
+
+
+def _number_of(recent: dict[int, Edges], position: int) -> int | None:
+    return next(
+        (
+            number
+            for number, edges in recent.items()
+            if any(a <= position < b for a, b in zip(edges[::2], edges[1::2], strict=True))
+        ),
+        None,
+    )
 
 
 def _packed_recent(known: ProducerState) -> msgspec.Raw:

@@ -64,7 +64,9 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.decode
 
 
-class _Status(msgspec.Struct, frozen=True, array_like=True):
+class StatusRecord(msgspec.Struct, frozen=True, array_like=True):
+    """How many were put, and what became of them."""
+
     tail: int | list[int]
     """Of each priority, where there are several."""
     done: int
@@ -76,7 +78,9 @@ class _Status(msgspec.Struct, frozen=True, array_like=True):
     counts: ItemCounts = msgspec.field(default_factory=ItemCounts)
 
 
-class _Leased(msgspec.Struct, frozen=True, array_like=True):
+class LeaseRecord(msgspec.Struct, frozen=True, array_like=True):
+    """Whose call a lease answers, and what it has; `left` is as of `core.spans.steps`."""
+
     operation: OperationId
     left: list[int]
     ahead: bool
@@ -143,7 +147,7 @@ def record(state: QueueState, key: bytes) -> bytes | None:
             tail = state.tails[0] if state.settings.priorities == 1 else state.tails
             counts = tail, state.done, state.lost
             late = state.bound, state.keeps, state.counts
-            return _ENCODE(_Status(*counts, state.paused, state.redriving, *late))
+            return _ENCODE(StatusRecord(*counts, state.paused, state.redriving, *late))
         case b"b" | b"d" | b"i":
             return state.batches.record(key)
         case b"l":
@@ -241,7 +245,7 @@ def bring_in(state: QueueState, some: Records) -> None:
         state.changed[key] = None
 
 
-def _restore_lease(state: QueueState, token: int, told: _Leased) -> None:
+def _restore_lease(state: QueueState, token: int, told: LeaseRecord) -> None:
     left, how = IntervalSet(stepped(told.left)), (told.ahead, told.length, told.seen)
     late = told.secret, told.promised, told.of
     state.leases[token] = Lease(told.operation, left, *how, *late)
@@ -256,7 +260,7 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
     rest = key[1:]
     match key[:1]:
         case b"s":
-            kept = _DECODE(value, type=_Status)
+            kept = _DECODE(value, type=StatusRecord)
             tails = [kept.tail] if isinstance(kept.tail, int) else kept.tail
             state.tails[: len(tails)] = tails
             state.done, state.lost = kept.done, kept.lost
@@ -265,7 +269,7 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
         case b"b" | b"d" | b"i":
             state.batches.restore(key, value)
         case b"l":
-            _restore_lease(state, int.from_bytes(rest), _DECODE(value, type=_Leased))
+            _restore_lease(state, int.from_bytes(rest), _DECODE(value, type=LeaseRecord))
         case b"c":
             state.takers.restore(key, value)
         case b"p" | b"n":

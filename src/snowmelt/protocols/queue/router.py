@@ -25,7 +25,13 @@ from snowmelt.protocols.queue.parted.names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.restoring import closed
 from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
 from snowmelt.protocols.queue.settings import INLINE_MAX
-from snowmelt.protocols.queue.statuses import ChangeItem, DescribeItem, ListConsumers, ShowItem
+from snowmelt.protocols.queue.statuses import (
+    ChangeItem,
+    DescribeItem,
+    ListConsumers,
+    ShowItem,
+    TraceItem,
+)
 from snowmelt.protocols.queue.storing import inline_bound
 from snowmelt.protocols.queue.terms import Terms
 from snowmelt.protocols.queue.transfer import Transfer
@@ -165,7 +171,7 @@ class RequestRouter:
                 leader.transacting.promise(operation, request)
             case calls.Peek() | calls.Select() | calls.Describe() | ListConsumers() | Save():
                 leader.look(operation, request)
-            case DescribeItem() | ShowItem():
+            case DescribeItem() | ShowItem() | TraceItem():
                 leader.look_at(operation, request)
             case calls.Assign() | calls.Locate() | calls.Survey() | calls.ListGroups():
                 leader.grouping.hear(operation, request)

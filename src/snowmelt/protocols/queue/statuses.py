@@ -1,11 +1,11 @@
 """What clients ask of how queues are, and what they are told."""
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from snowmelt.core.ahead import MANY, Label, Number, Real, Text, Whole
+from snowmelt.core.ahead import MANY, Count, Label, Number, Real, Text, Whole
 from snowmelt.core.names import NodeName
 from snowmelt.core.users import Patterns
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -193,6 +193,75 @@ class ItemStatus(msgspec.Struct, tag="queue.item-status", array_like=True):
     """The group that holds it."""
 
 
+class TraceItem(msgspec.Struct, frozen=True, tag="queue.trace-item", array_like=True):
+    """Asks for the life of one item, as far as its leader has records of it."""
+
+    queue: Label
+    position: Place
+    names: bool = True
+    """Whether clients are named; the door says whether the user may know them."""
+
+
+class TraceKind(StrEnum):
+    """What happened to an item."""
+
+    PUT = "put"
+    LEASED = "leased"
+    EXTENDED = "extended"
+    RELEASED = "released"
+    """It came back, and that counts as no failure."""
+    FAILED = "failed"
+    """It came back with a reason, or since its lease ended."""
+    DIED = "died"
+    BROUGHT_BACK = "brought back"
+    GIVEN = "given to a group"
+    ACKNOWLEDGED = "acknowledged"
+    REMOVED = "dropped or purged"
+    AGED = "too old"
+    LOST = "lost"
+    ENDED = "ended"
+    """Some ended by acknowledgements in that step, and others were removed."""
+
+
+class TraceEvent(msgspec.Struct, array_like=True):
+    """Something that happened to an item."""
+
+    kind: TraceKind
+    term: Count = 0
+    step: Count = 0
+    """Of the queue's log; 0 where it is not known which."""
+    after: Count = 0
+    """It was not before this moment of the leader's wall clock; 0 where that is not known."""
+    before: Count = 0
+    """And not behind this one."""
+    who: Label = ""
+    """The client, the producer or the group that did it."""
+    number: Count = 0
+    """Of a put, that of its producer; of a lease, its token."""
+    length: Real = 0.0
+    """For how many seconds it was leased."""
+    times: Number = 0
+    """How often it had failed by then."""
+    reason: Text = ""
+    due: Count = 0
+    """When it is to be given, by the wall clock; 0 where it was not delayed."""
+
+
+class TracedItem(msgspec.Struct, frozen=True, tag="queue.traced-item", array_like=True):
+    """How an item is, and what is known to have happened to it, the first first."""
+
+    status: ItemStatus
+    events: Annotated[tuple[TraceEvent, ...], MANY]
+    since: Count
+    """What happened in steps up to this one is not known any more."""
+    begun: Count
+    """When that step was made at the latest, by the wall clock; 0 where that is not known."""
+    head: Count
+    """The last step of the log."""
+    left_out: Count = 0
+    """So many events are not told, the earliest."""
+
+
 class ShowItem(msgspec.Struct, frozen=True, tag="queue.show-item", array_like=True):
     """Shows one item, whoever has it; answered as `Peek` is, with nothing where it has ended."""
 
@@ -206,3 +275,7 @@ class ChangeItem(msgspec.Struct, frozen=True, tag="queue.change-item", array_lik
     queue: Label
     position: Place
     drop: bool
+
+
+OfItem: TypeAlias = DescribeItem | ShowItem | TraceItem | ChangeItem
+"""What is asked about one item."""

@@ -26,9 +26,10 @@ class Events:
         self.head = ""
 
     @classmethod
-    async def of(cls, host: str, port: int, limit: int = 1 << 24) -> "Events":
+    async def of(cls, host: str, port: int, limit: int = 1 << 24, cookie: str = "") -> "Events":
         reader, writer = await asyncio.open_connection(host, port, limit=limit)
-        writer.write(f"GET /events HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        head = f"GET /events HTTP/1.1\r\nHost: {host}:{port}\r\nCookie: {cookie}\r\n\r\n"
+        writer.write(head.encode())
         events = cls(reader, writer)
         events.head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)).decode()
         return events

@@ -1,4 +1,7 @@
-"""`snowmelt page`: a link that lets a browser in, once."""
+"""`snowmelt page`: a link that lets a browser in, once.
+
+With the page's token it lets a browser look; with a user's secret it is let in as that user.
+"""
 
 import time
 from pathlib import Path
@@ -7,7 +10,9 @@ from urllib.parse import urlsplit
 
 import typer
 
-from snowmelt.cli.node import read_secret
+from snowmelt.cli.node import read_secret, read_token
+from snowmelt.cli.options import TOKEN, USER
+from snowmelt.client.connection.url import named_user, secret_of_environment
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
 from snowmelt.page.sessions import code_for
@@ -22,14 +27,27 @@ def page(
         str, typer.Argument(help="Where the node shows it: HOST:PORT, or http(s)://HOST:PORT.")
     ] = f"127.0.0.1:{PAGE_PORT}",
     http_token_file: Annotated[
-        Path | None, typer.Option(help="The file that the node has as --http-token-file.")
+        Path | None,
+        typer.Option(help="The node's --http-token-file: who comes by this link only looks."),
     ] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    user: Annotated[str, USER] = "",
 ) -> None:
-    """Print a link to a node's page. It is good once, for five minutes."""
-    print(link(at, read_secret("--http-token-file", "a token", http_token_file)))
+    """Print a link to a node's page. It is good once, for five minutes.
+
+    With the token, or a user's secret, whoever comes by it may press the page's buttons as that
+    user.
+    """
+    if http_token_file is not None:
+        if token_file is not None:
+            raise BadOption("--token-file", str(token_file), "left out, or --http-token-file is")
+        print(link(at, read_secret("--http-token-file", "a token", http_token_file)))
+        return
+    secret = read_token(token_file) or secret_of_environment().strip()
+    print(link(at, secret, named_user(user or None)) if secret else link(at, ""))
 
 
-def link(at: str, token: str) -> str:
+def link(at: str, token: str, user: str | None = None) -> str:
     """Where a browser goes.
 
     >>> link("127.0.0.1:9410", "")
@@ -39,7 +57,7 @@ def link(at: str, token: str) -> str:
     """
     scheme, host = _read(at)
     if token:
-        return f"{scheme}://{host}/enter?code={code_for(host, token, time.time())}"
+        return f"{scheme}://{host}/enter?code={code_for(host, token, time.time(), user)}"
     return f"{scheme}://{host}/"
 
 

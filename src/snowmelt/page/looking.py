@@ -1,17 +1,22 @@
 """One look at a cluster: what its nodes report of queues, of each other, of batons and of pools."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import msgspec
 
 from snowmelt.client.connection.steps import Query, Steps, at_once
+from snowmelt.client.leases.steps import Seen
 from snowmelt.client.pool.status import pools
+from snowmelt.client.queue.consumers import ConsumerOverview, consumers
 from snowmelt.client.queue.overviews import NODE_SECONDS
 from snowmelt.client.queue.rows import QueueRow, settings_object
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND
 from snowmelt.core.names import NodeId, contact
+from snowmelt.core.shown import printable
+from snowmelt.core.users import Right
+from snowmelt.page.pressing import steps_of
 from snowmelt.protocols.baton.calls import BatonLooks, BatonStatus, LookAtBatons
 from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.membership.messages import GetStatus, Status
@@ -26,6 +31,9 @@ POOLS_MAX: Final = 1_000
 NAMES_MAX: Final = 20
 """So many processes of a pool, and nodes at which a baton is waited for, by name."""
 LETTERS_MAX: Final = 300
+ITEMS_MAX: Final = 20
+CONSUMERS_MAX: Final = 100
+BODY_BYTES: Final = 120
 
 FIELDS: Final = (
     "queue", "order", "paused", "ready", "delayed", "leased", "dead", "bytes", "oldest",
@@ -209,6 +217,23 @@ def _short(rate: float | None) -> Any:
     return rate and float(f"{rate:.3g}")
 
 
+class ItemRow(msgspec.Struct, frozen=True):
+    """One item, as `peek` shows it."""
+
+    queue: str
+    """Or its partition."""
+    position: int
+    priority: float | None
+    """Where priorities are numbered: positions are of each."""
+    failures: int
+    reason: str
+    put_at: float | None
+    """Seconds of the clock of the node that took it."""
+    bytes: int
+    body: str
+    """How it begins."""
+
+
 class PartitionRow(msgspec.Struct, frozen=True):
     """One partition; the first is the anchor, which says who gets what next."""
 
@@ -225,15 +250,62 @@ class QueueDetail(msgspec.Struct, frozen=True):
     settings: dict[str, object]
     parts: list[PartitionRow]
     """One, if it has no partitions."""
+    ranked: bool = False
+    """Whether it has priorities."""
+    may: list[str] = []
+    """The rights of who looks."""
+    items: list[ItemRow] | None = None
+    """The first that wait; None where they may not be seen, as below."""
+    dead: list[ItemRow] | None = None
+    consumers: list[ConsumerOverview] | None = None
 
 
-def one_queue(queue: str, partitions: int) -> Steps[QueueDetail]:
-    """One queue's overview, or one of each of its partitions."""
+def one_queue(queue: str, partitions: int, may: Collection[Right]) -> Steps[QueueDetail]:
+    """One queue's overview, or one of each of its partitions; its items by these rights."""
     names = [queue] if partitions == 1 else part_names(queue, partitions)
     told = yield from at_once([_described(name) for name in names])
     settings = [one.settings for one in told if isinstance(one, QueueStatus)]
-    named = settings_object(settings[0]) if settings else {}
-    return QueueDetail(queue, named, [_part(number, one) for number, one in enumerate(told)])
+    parts = [_part(number, one) for number, one in enumerate(told)]
+    if not settings:
+        return QueueDetail(queue, {}, parts)
+    named, ranked = settings_object(settings[0]), settings[0].priorities != 1
+    items = dead = users = None
+    if Right.PEEK in may:
+        dead = yield from _items_of(names, settings[0].priorities, dead=True)
+        items = yield from _items_of(names, settings[0].priorities, dead=False)
+    if Right.ADMIN in may:
+        found = yield from at_once([consumers(steps_of(queue, ranked=ranked), NODE_SECONDS)])
+        users = next((one[:CONSUMERS_MAX] for one in found if isinstance(one, list)), [])
+    rights = [one.value for one in may]
+    return QueueDetail(queue, named, parts, ranked, rights, items, dead, users)
+
+
+def _items_of(names: list[str], priorities: int, *, dead: bool) -> Steps[list[ItemRow]]:
+    """The first of each partition; one that is away has none."""
+    asks = [
+        steps_of(name, ranked=priorities != 1).peek(
+            max(1, ITEMS_MAX // len(names)), dead, NODE_SECONDS
+        )
+        for name in names
+    ]
+    told = yield from at_once(asks)
+    return [
+        _item_row(name, one, numbered=priorities > 1)
+        for name, some in zip(names, told, strict=True)
+        if isinstance(some, list)
+        for one in some
+    ]
+
+
+def _item_row(name: str, one: Seen, *, numbered: bool) -> ItemRow:
+    try:
+        text = one.body[:BODY_BYTES].decode()
+    except UnicodeDecodeError:
+        text = repr(one.body[:BODY_BYTES])[2:-1]
+    at = None if one.put_at is None else one.put_at.timestamp()
+    reason = one.reason[:LETTERS_MAX]
+    where = name, int(one.position), one.priority if numbered else None
+    return ItemRow(*where, one.failures, reason, at, len(one.body), printable(text))
 
 
 def _described(name: str) -> Steps[QueueStatus]:

@@ -1,30 +1,56 @@
-"""Who may look where a token guards the page: a link that is good once, then a cookie.
+"""Who may look where a token guards the page, and who presses its buttons: a link, then a cookie.
 
-1. With the token a link can be made without asking the node: a time, a chance number, and a seal
-   of both and of where the link leads, by the token. A node takes a link once, for a few minutes,
-   and none that is older than its own process: so it knows all that were used.
-2. For that the browser has a cookie that no script reads and no other site sends. It is good for
-   some hours, at the name by which the browser came.
+1. With a secret a link can be made without asking the node: a time, a chance number, a user's name,
+   and a seal of these and of where the link leads. A node takes a link once, for a few minutes, and
+   none that is older than its own process: so it knows all that were used.
+2. Sealed by the page's token a link lets a browser look. Sealed by a user's secret, or by the
+   cluster's token, it lets it in as that user, with that user's rights.
+3. For that the browser has a cookie that no script reads and no other site sends. It is good for
+   some hours, at the name by which the browser came, and as long as its user has that secret.
+4. Its page has a key of the session besides, which goes with each press of a button: a request that
+   another site makes, or that a cookie alone makes, has none.
 """
 
 import hmac
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from secrets import token_urlsafe
 from time import time
 from typing import Final
 
+import msgspec
+
+from snowmelt.core.users import Accounts
+
 LINK_SECONDS: Final = 300
 SESSION_SECONDS: Final = 8 * 3600
 SESSIONS_MAX: Final = 100
+"""Of one user; one more ends the oldest."""
 CODES_MAX: Final = 1_000
-"""So many links may be used within the time of one."""
-CODE_LETTERS_MAX: Final = 200
+"""So many links of one user may be used within the time of one."""
+CODE_LETTERS_MAX: Final = 300
 
 
-def code_for(host: str, token: str, now: float) -> str:
-    """What makes a link to a node's page good."""
-    begin = f"{int(now)}.{token_urlsafe(16)}"
+OPEN: Final = partial(Accounts.of_token, "")
+"""Where there is no token, and no user."""
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A browser that came by a link."""
+
+    host: str
+    """The name by which it came."""
+    since: float
+    key: str
+    """What goes with each press (rule 4)."""
+    account: tuple[str, str] | None
+    """The user whose link it was, and the secret that sealed it; None for the page's token."""
+
+
+def code_for(host: str, token: str, now: float, user: str | None = None) -> str:
+    """What makes a link to a node's page good; by a user's secret, if one is named (rule 2)."""
+    begin = f"{int(now)}.{token_urlsafe(16)}" + ("" if user is None else f".{user}")
     return f"{begin}.{_seal(begin, host, token)}"
 
 
@@ -40,46 +66,78 @@ class Sessions:
     >>> sessions = Sessions("secret", clock=lambda: 1000.0)
     >>> code = code_for("n1:9410", "secret", 1000.0)
     >>> cookie = sessions.enter(code, "n1:9410")
-    >>> sessions.knows(cookie, "n1:9410"), sessions.knows(cookie, "n2:9410")
-    (True, False)
+    >>> sessions.find(cookie, "n1:9410").account, sessions.find(cookie, "n2:9410")
+    (None, None)
     >>> sessions.enter(code, "n1:9410")
     ''
     """
 
-    def __init__(self, token: str, clock: Callable[[], float] = time) -> None:
+    def __init__(
+        self,
+        token: str,
+        clock: Callable[[], float] = time,
+        accounts: Callable[[], Accounts] = OPEN,
+    ) -> None:
         self._token = token
+        self._accounts = accounts
         self._clock = clock
         self._began = int(clock())
-        self._used: dict[str, float] = {}
-        """Links that were used, and when."""
-        self._open: dict[str, tuple[str, float]] = {}
-        """By cookies, the name by which each came, and when; the oldest first."""
+        self._used: dict[str, tuple[float, str | None]] = {}
+        """Links that were used, when, and whose they were."""
+        self._open: dict[str, Session] = {}
+        """By cookies; the oldest first."""
 
     def enter(self, code: str, host: str) -> str:
         """A new cookie for a link; "" for one that is not good (rule 1)."""
         begin, _, seal = code[:CODE_LETTERS_MAX].rpartition(".")
-        now = self._clock()
-        good = hmac.compare_digest(
-            seal.encode("utf-8", "replace"), _seal(begin, host, self._token).encode()
+        now, (made_at, _, named) = self._clock(), (*begin.split(".", 2), "", "")[:3]
+        user = named if begin.count(".") > 1 else None
+        given = seal.encode("utf-8", "replace")
+        secret = next(
+            (
+                one
+                for one in self._secrets(user)
+                if hmac.compare_digest(given, _seal(begin, host, one).encode())
+            ),
+            "",
         )
-        if not good:
+        if not secret:
             return ""
-        made = int(begin.partition(".")[0])
-        self._used = {one: at for one, at in self._used.items() if now - at < 2 * LINK_SECONDS}
+        made = int(made_at) if made_at.isdecimal() and made_at.isascii() else 0
+        self._used = {
+            one: (at, who) for one, (at, who) in self._used.items() if now - at < 2 * LINK_SECONDS
+        }
         fresh = max(self._began, now - LINK_SECONDS) <= made <= now + LINK_SECONDS
-        if not fresh or begin in self._used or len(self._used) >= CODES_MAX:
+        few = sum([who == user for _, who in self._used.values()]) < CODES_MAX
+        if not fresh or begin in self._used or not few:
             return ""
-        self._used[begin] = now
-        if len(self._open) >= SESSIONS_MAX:
-            del self._open[next(iter(self._open))]
+        self._used[begin] = now, user
+        own = [one for one, it in self._open.items() if (it.account or (None,))[0] == user]
+        if len(own) >= SESSIONS_MAX:
+            del self._open[own[0]]
         cookie = token_urlsafe(32)
-        self._open[cookie] = _named(host), now
+        account = None if user is None else (user, secret)
+        self._open[cookie] = Session(_named(host), now, token_urlsafe(32), account)
         return cookie
 
-    def knows(self, cookie: str, host: str) -> bool:
-        """Whether a browser that came by this name has this cookie of ours."""
-        came, since = self._open.get(cookie, ("", 0.0))
-        return came == _named(host) and 0 <= self._clock() - since < SESSION_SECONDS
+    def _secrets(self, user: str | None) -> tuple[str, ...]:
+        """Those that may have sealed a link (rule 2); none of them is empty."""
+        if user is None:
+            return (self._token,) if self._token else ()
+        account = self._accounts().find(user)
+        return () if account is None else tuple(filter(None, account.secrets))
+
+    def find(self, cookie: str, host: str) -> Session | None:
+        """That of a browser which came by this name and has this cookie (rule 3)."""
+        session = self._open.get(cookie)
+        if session is None or session.host != _named(host):
+            return None
+        if not 0 <= self._clock() - session.since < SESSION_SECONDS:
+            return None
+        if session.account is None:
+            return session
+        user, secret = session.account
+        return session if secret in self._secrets(user) else None
 
 
 def cookie_in(line: str, host: str) -> str:

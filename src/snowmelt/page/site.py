@@ -1,4 +1,6 @@
-"""The page's files and what they ask for: `/`, `/events`, `/queue?name=`; and the way in, `/enter`.
+"""The page: its files, what they ask for, what its buttons do, and the way in.
+
+It has `/`, `/events`, `/queue?name=` and `/me`; `/do` for buttons; `/enter` for links.
 
 1. Nothing is loaded from elsewhere, and no script stands in the page: `POLICY` has the browser see
    to that. Names and all else from outside are put in as text (`files/page.js`).
@@ -6,24 +8,37 @@
    name was pointed here is refused. So is what another site asks for, wherever the node listens.
 3. Where there is a token, the page is for who came by a link (`sessions.py`), or shows the token as
    metrics want it. Off loopback there is always one, and TLS.
+4. Who came by a link of a user sees what that user may see, and presses what that user may do
+   (`pressing.py`). The others see all, but no item, and press nothing; on a node without any token
+   they may do what every program on the machine may do anyway.
+5. A press is a POST of JSON by a page that came from here: it says its origin, and the key of its
+   session in a head of its own, which no form can and no other site may send.
 """
 
+import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
+from secrets import token_urlsafe
 from typing import Final
 from urllib.parse import parse_qs
 
 import msgspec
 
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import AccessDenied, BadOption, SnowmeltError
 from snowmelt.core.names import queue_name
+from snowmelt.core.users import ANYBODY, Right, User, fits
+from snowmelt.page.port import NodePort
+from snowmelt.page.pressing import Press, Presses
 from snowmelt.page.sessions import Sessions, cookie_in, set_cookie
 from snowmelt.page.watching import LISTENERS_MAX, PageWatcher
+from snowmelt.protocols.queue.parted.names import known_name
 from snowmelt.runtime.credentials import is_loopback
+from snowmelt.runtime.door import NOTHING
 from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.runtime.http.serving import HttpRequest, Page, Route, Stream, bears
+from snowmelt.wire.rights import ANY
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -50,14 +65,42 @@ ENTERED: Final = (
 )
 """It leads on by itself: a redirect of another site's link would not carry the cookie."""
 NO_LINK: Final = (
-    "this page wants a link, which is good once: snowmelt page https://HOST:PORT "
-    "--http-token-file FILE"
+    "this page wants a link, which is good once: snowmelt page https://HOST:PORT with "
+    "--http-token-file FILE to look, or --token-file FILE --user NAME to do something"
 )
 OPENED: Final = ("/", "/enter")
 """What a link on another site's page may lead to."""
 BAD_LINK: Final = "this link was used, or is too old, or leads elsewhere: make another"
 
-Make = Callable[[HttpRequest], Awaitable[Page | Stream]]
+
+class Visitor(msgspec.Struct, frozen=True):
+    """Who asks for something of the page."""
+
+    user: User | None
+    """None: somebody who may look, and press nothing (rule 4)."""
+    key: str
+    """Of the session."""
+
+    @property
+    def name(self) -> str:
+        """The user's; nothing where they have none."""
+        return "" if self.user is None else self.user.name
+
+    @property
+    def sees(self) -> tuple[str, ...] | None:
+        """The names that they may see; None for all."""
+        if self.user is None or self.user.may(Right.ADMIN):
+            return None
+        return self.user.patterns(ANY) or NOTHING
+
+    def may(self, queue: str) -> tuple[Right, ...]:
+        """The rights that they have on a queue."""
+        user = self.user
+        return () if user is None else tuple([one for one in Right if user.may(one, queue)])
+
+
+Make = Callable[[HttpRequest, Visitor], Awaitable[Page | Stream]]
+_PRESS: Final = msgspec.json.Decoder(Press).decode
 
 
 class PageSite:
@@ -65,10 +108,14 @@ class PageSite:
 
     def __init__(self, inside: SiteContext, watching: PageWatcher | None = None) -> None:
         self._inside = inside
-        self._watching = watching or PageWatcher(inside)
+        port = NodePort(inside)
+        self._watching = watching or PageWatcher(inside, port)
+        self._presses = Presses(port if watching is None else watching.port, inside.allow)
+        self._key = token_urlsafe(32)
+        """Of those who came without a link (rule 4)."""
         self._local = is_loopback(inside.http.host)
         self._plain = self._local or not inside.credentials().encrypted
-        self._sessions = Sessions(inside.token)
+        self._sessions = Sessions(inside.token, accounts=inside.accounts)
         folder = files("snowmelt.page") / "files"
         self._files = {
             path: Page((folder / name).read_bytes(), kind=kind, headers=HEADERS)
@@ -78,9 +125,12 @@ class PageSite:
     @property
     def routes(self) -> Mapping[str, Route]:
         """Each path, and the function that answers it."""
-        made = {path: partial(self._file, path) for path in FILES}
-        more: dict[str, Make] = {"/events": self._events, "/queue": self._queue}
-        routes = {path: Route(partial(self._let_in, make)) for path, make in (made | more).items()}
+        made: dict[str, Make] = {path: partial(self._file, path) for path in FILES}
+        made |= {"/events": self._events, "/queue": self._queue, "/me": self._me, "/do": self._do}
+        routes = {
+            path: Route(partial(self._let_in, make), posted=path == "/do")
+            for path, make in made.items()
+        }
         return routes | {"/enter": Route(self._enter)}
 
     def begin(self) -> None:
@@ -95,45 +145,92 @@ class PageSite:
         why = refusal(asked, plain=self._plain, local=self._local)
         if why:
             return Page(f"{why}\n".encode(), HTTPStatus.FORBIDDEN)
-        if not self._may(asked):
+        visitor = self._visitor(asked)
+        if visitor is None:
             return Page(f"{NO_LINK}\n".encode(), HTTPStatus.UNAUTHORIZED)
-        return await make(asked)
+        return await make(asked, visitor)
 
-    def _may(self, asked: HttpRequest) -> bool:
-        """Whether a cookie or the token is shown, where one is wanted (rule 3)."""
-        token = self._inside.token
-        if not token or bears(asked, token):
-            return True
+    def _visitor(self, asked: HttpRequest) -> Visitor | None:
+        """Who asks; None where a cookie or the token is wanted and not shown (rule 3)."""
+        token, accounts = self._inside.token, self._inside.accounts()
         host = asked.heads.get("host", "")
-        return self._sessions.knows(cookie_in(asked.heads.get("cookie", ""), host), host)
+        session = self._sessions.find(cookie_in(asked.heads.get("cookie", ""), host), host)
+        nobody = accounts.find(ANYBODY.name)
+        free = None if nobody is None or any(nobody.secrets) else ANYBODY
+        if session is not None and session.account is not None:
+            account = accounts.find(session.account[0])
+            return None if account is None else Visitor(account.user, session.key)
+        if session is not None or not token or bears(asked, token):
+            return Visitor(free, self._key if session is None else session.key)
+        return None
 
     async def _enter(self, asked: HttpRequest) -> Page:
         """By a link; a HEAD, as of who shows what links lead to, does not use it up."""
         host, code = asked.heads.get("host", ""), queried(asked, "code")
         why = refusal(asked, plain=self._plain, local=self._local)
         cookie = "" if why or asked.method != "GET" else self._sessions.enter(code, host)
-        if self._inside.token and not cookie:
+        if (code or self._inside.token) and not cookie:
             return Page(f"{why or BAD_LINK}\n".encode(), HTTPStatus.FORBIDDEN)
         given = (set_cookie(cookie, host, secure=not self._plain),) if cookie else ()
         return Page(ENTERED, kind=FILES["/"][1], headers=(*HEADERS, *given))
 
-    async def _file(self, path: str, asked: HttpRequest) -> Page:
-        del asked
+    async def _file(self, path: str, asked: HttpRequest, visitor: Visitor) -> Page:
+        del asked, visitor
         return self._files[path]
 
-    async def _events(self, asked: HttpRequest) -> Page | Stream:
+    async def _me(self, asked: HttpRequest, visitor: Visitor) -> Page:
+        """Who one is here, and the key of one's session (rule 5)."""
+        del asked
+        user = visitor.user
+        told = {"user": None if user is None else user.name, "key": visitor.key}
+        return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
+
+    async def _do(self, asked: HttpRequest, visitor: Visitor) -> Page:
+        """A button was pressed."""
+        if not posted_here(asked, visitor.key):
+            return Page(b"this is for the buttons of this page\n", HTTPStatus.FORBIDDEN)
+        try:
+            press = _PRESS(asked.body)
+            known_name(press.queue)
+            done = await self._presses.press(visitor.key, visitor.user, asked.origin, press)
+        except (msgspec.MsgspecError, UnicodeDecodeError, BadOption) as error:
+            return Page(f"{error}\n".encode(), HTTPStatus.BAD_REQUEST)
+        except AccessDenied as error:
+            return Page(f"{error}\n".encode(), HTTPStatus.FORBIDDEN)
+        except SnowmeltError as error:
+            return Page(f"{error}\n".encode(), HTTPStatus.CONFLICT)
+        self._watching.soon()
+        return Page(msgspec.json.encode({"done": done}), kind=JSON, headers=HEADERS)
+
+    async def _events(self, asked: HttpRequest, visitor: Visitor) -> Page | Stream:
         del asked
         if self._watching.listeners >= LISTENERS_MAX:
             text = f"{LISTENERS_MAX} pages of this node are open already\n"
             return Page(text.encode(), HTTPStatus.SERVICE_UNAVAILABLE)
-        return Stream(self._watching.events(), "text/event-stream", HEADERS)
+        pieces = self._watching.events(visitor.sees)
+        return Stream(pieces, "text/event-stream", HEADERS)
 
-    async def _queue(self, asked: HttpRequest) -> Page:
+    async def _queue(self, asked: HttpRequest, visitor: Visitor) -> Page:
         try:
-            told = await self._watching.queue(queue_name(queried(asked, "name")))
+            name = queue_name(queried(asked, "name"))
+            if visitor.sees is not None and not fits(name, visitor.sees):
+                raise AccessDenied(f"user {visitor.name!r} may not see queue {name!r}")
+            told = await self._watching.queue(name, visitor.may(name))
         except SnowmeltError as error:
             return Page(f"{error}\n".encode(), HTTPStatus.BAD_REQUEST)
         return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
+
+
+def posted_here(asked: HttpRequest, key: str) -> bool:
+    """Whether the page itself sent this (rule 5); that its origin is this one is known by now."""
+    heads = asked.heads
+    shown = heads.get("x-snowmelt-key", "").encode("latin-1")
+    return (
+        "origin" in heads
+        and heads.get("sec-fetch-site", "same-origin") == "same-origin"
+        and heads.get("content-type", "").partition(";")[0].strip().lower() == JSON
+        and hmac.compare_digest(shown, key.encode())
+    )
 
 
 def queried(asked: HttpRequest, name: str) -> str:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from time import monotonic, time
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ from snowmelt.client.connection.steps import run_async
 from snowmelt.client.queue.overviews import overview
 from snowmelt.client.queue.rows import QueueRow, queue_row
 from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.users import Right, fits
 from snowmelt.page.history import MINUTES, History, QueueTotals
 from snowmelt.page.looking import (
     FIELDS,
@@ -45,6 +46,8 @@ LOOK_SECONDS: Final = 5.0
 BEAT: Final = 15.0
 """So long a stream is silent at most."""
 LISTENERS_MAX: Final = 8
+Sees: TypeAlias = tuple[str, ...] | None
+"""Patterns of the names that somebody may see; None for all."""
 
 
 def _log_a_bug(task: asyncio.Task[None]) -> None:
@@ -61,7 +64,7 @@ class PageWatcher:
         self.listeners = 0
         self.looks = 0
         """How often it looked."""
-        self._port = port or NodePort(inside)
+        self.port = port or NodePort(inside)
         self._present = PresentNodes(inside.node)
         self._around = ClusterTables(inside.node, "not asked yet")
         self._lines: list[QueueRow] = []
@@ -85,23 +88,30 @@ class PageWatcher:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        await self._port.close()
+        await self.port.close()
 
     @property
     def every(self) -> float:
         """Seconds between looks while somebody has a page open."""
         return max(EVERY, len(self._lines) / QUEUES_A_SECOND)
 
-    async def queue(self, name: str) -> QueueDetail:
-        """The rows and the history that the page shows of a queue."""
+    async def queue(self, name: str, may: tuple[Right, ...]) -> QueueDetail:
+        """All that the page shows of a queue to who has these rights."""
         known = self._known.get(name)
         partitions = 1 if known is None else known.settings.partitions
-        return await run_async(self._port, one_queue(name, partitions))
+        return await run_async(self.port, one_queue(name, partitions, may))
+
+    def soon(self) -> None:
+        """Something was done: whoever looks is to see it."""
+        self._wanted.set()
 
     # --- what one listener is sent ----------------------------------------------------------------
 
-    async def events(self) -> AsyncGenerator[bytes]:
-        """Pieces of a stream: the newest state and history, whenever they have changed."""
+    async def events(self, sees: Sees = None) -> AsyncGenerator[bytes]:
+        """Pieces of a stream: the newest state and history, whenever they have changed.
+
+        Only of queues, batons and pools with such names, if they are named.
+        """
         self.listeners += 1
         looks = minute = 0
         if self.listeners == 1:  # what was seen before anybody looked is old, and not all
@@ -112,9 +122,9 @@ class PageWatcher:
             while not (self._task is None or self._task.done()):
                 piece = b""
                 if self.looks != looks:
-                    looks, piece = self.looks, self._state()
+                    looks, piece = self.looks, self._state(sees)
                 if self.history.minute != minute:
-                    piece += self._minutes(minute)
+                    piece += self._minutes(minute, sees)
                     minute = self.history.minute
                 if not piece and not await self._change():
                     piece = b": nothing is new\n\n"
@@ -133,31 +143,37 @@ class PageWatcher:
         )
         return bool(done)
 
-    def _state(self) -> bytes:
-        if self._encoded[0] != self.looks:
-            told = msgspec.structs.asdict(self._around) | {
+    def _state(self, sees: Sees) -> bytes:
+        if sees is not None or self._encoded[0] != self.looks:
+            around, lines = self._around, self._lines
+            told = msgspec.structs.asdict(around) | {
+                "batons": [one for one in around.batons if _shows(one.name, sees)],
+                "pools": [one for one in around.pools if _shows(one.name, sees)],
                 "at": round(time(), 1),
                 "every": self.every,
                 "trouble": self._trouble[:LETTERS_MAX],
                 "fields": FIELDS,
-                "queues": [row(one) for one in self._lines[:ROWS_MAX]],
+                "queues": [row(one) for one in lines[:ROWS_MAX] if _shows(one.queue, sees)],
             }
-            self._encoded = self.looks, event("state", told)
+            encoded = event("state", told)
+            if sees is not None:
+                return encoded
+            self._encoded = self.looks, encoded
         return self._encoded[1]
 
-    def _minutes(self, known: int) -> bytes:
+    def _minutes(self, known: int, sees: Sees) -> bytes:
         """One more minute than was known, or all of the hour."""
         minute = self.history.minute
         one = known and known == minute - 1
-        if not one and self._hour[0] == minute:
+        if not one and sees is None and self._hour[0] == minute:
             return self._hour[1]
         hours = [
             each
             for each in self.history.hours(1 if one else MINUTES)
-            if max(each.came) > 0 or max(each.went) > 0
+            if (max(each.came) > 0 or max(each.went) > 0) and _shows(each.queue, sees)
         ]
         told = event("minute" if one else "hour", {"minute": minute, "hours": hours})
-        if not one:
+        if not one and sees is None:
             self._hour = minute, told
         return told
 
@@ -189,10 +205,10 @@ class PageWatcher:
         """Looks once; whether anybody answered."""
         before, self._looked = self._looked, monotonic()
         try:
-            found = await run_async(self._port, overview(self._present.ask, LOOK_SECONDS))
-            self._port.is_mine(self._present.mine)
+            found = await run_async(self.port, overview(self._present.ask, LOOK_SECONDS))
+            self.port.is_mine(self._present.mine)
             if self.listeners:
-                self._around = await run_async(self._port, around(self._present, LOOK_SECONDS))
+                self._around = await run_async(self.port, around(self._present, LOOK_SECONDS))
         except SnowmeltError as error:
             self._trouble = str(error)
             self.looks += 1
@@ -215,6 +231,10 @@ class PageWatcher:
         changed, self._changed = self._changed, None
         if changed is not None:
             changed.set_result(None)
+
+
+def _shows(name: str, sees: Sees) -> bool:
+    return sees is None or fits(name, sees)
 
 
 def event(name: str, told: Any) -> bytes:

@@ -139,27 +139,31 @@ class Door:
         kind: type = type(body)
         if kind in _FREE:
             return body
-        rule = RULES[kind]
-        if kind in _SIMPLE and all(_may(user, kind, one) for one in rule.named(body)):
+        if kind in _SIMPLE and all(_may(user, kind, one) for one in RULES[kind].named(body)):
             return body
+        told = self.allowed(user, body, origin_of(line), line.peer)
+        if type(told) is Declined:
+            line.send(Answer(call.number, told))
+            return None
+        return told
+
+    def allowed(self, user: User, body: Any, origin: str, client: str = "the page") -> Any:
+        """A call as this user may ask it, or why it is refused; either is written down."""
+        rule = RULES[type(body)]
         wrong = refusal(user, body)
         if wrong:
-            self._refuse(line, call, wrong)
-            return None
+            self.refused.add(type(body).__name__)
+            if self._writes(user.name):
+                self._audit("refused", user, body, origin, client)
+            return Declined("AccessDenied", wrong)
         if rule.audited:
-            self._audit("allowed", line, body)
+            self._audit("allowed", user, body, origin, client)
         for field, right in rule.fills:
             may = user.may(right, body.queue)
             body = replace(body, **{field: may and getattr(body, field)})
         if rule.sees and not user.may(Right.ADMIN):
             body = replace(body, **{rule.sees: user.patterns(ANY) or NOTHING})
         return body
-
-    def _refuse(self, line: LoopConnection, call: Call[Any], wrong: str) -> None:
-        line.send(Answer(call.number, Declined("AccessDenied", wrong)))
-        self.refused.add(type(call.body).__name__)
-        if self._writes(line.user.name):
-            self._audit("refused", line, call.body)
 
     def _writes(self, whose: str) -> bool:
         """Whether a refusal of this user, or node, is written: so many are in a minute."""
@@ -174,13 +178,13 @@ class Door:
         self._written[whose] = began, count + 1
         return count < REFUSALS_MAX
 
-    def _audit(self, what: str, line: LoopConnection, body: Any) -> None:
+    def _audit(self, what: str, user: User, body: Any, origin: str, client: str) -> None:
         names = RULES[type(body)].named(body)
         audit(
             what,
-            user=line.user.name,
-            client=line.peer,
-            address=origin_of(line),
+            user=user.name,
+            client=client,
+            address=origin,
             asked=type(body).__name__,
             of=", ".join(names[:NAMES_SHOWN]),
         )

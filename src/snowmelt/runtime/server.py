@@ -182,8 +182,9 @@ class Server:
 
     async def _show(self, address: Address, listening: Address) -> None:
         """Metrics, probes and the site, over HTTP."""
-        config, accounts = self.config, self._accounts
+        config, accounts, door = self.config, self._accounts, self._door
         assert self._inquiries is not None
+        assert door is not None
         assert accounts is not None
         pages = Pages(self, self._inquiries.ask, config.limits.metric_queues)
         routes, ask = dict(pages.routes), self._inquiries.ask
@@ -196,6 +197,8 @@ class Server:
                 lambda: accounts.shown,
                 ask,
                 config.http_token,
+                lambda: accounts.gate.accounts,
+                door.allowed,
             )
             self._site = config.site(inside)
             routes |= self._site.routes

@@ -71,10 +71,10 @@ def read(url: str, token: str | None = None, user: str | None = None) -> Cluster
     for name in options:
         if name not in OPTIONS:
             raise BadOption("url option", name, ", ".join(OPTIONS))
-    secret = _secret(_of_environment() if token is None else token)
+    secret = _secret(secret_of_environment() if token is None else token)
     plain = _plain(options)
     files = {name: Path(options[name]) for name in FILES if name in options}
-    named = _user(user if user is not None else options.get("user"))
+    named = named_user(user if user is not None else options.get("user"))
     credentials = Credentials(token=secret, plain=plain, user=named, **files)
     if options.keys() & FILES and not credentials.encrypted:
         raise BadOption("url", url, "authority=FILE as well; without it there is no TLS")
@@ -91,17 +91,17 @@ def read(url: str, token: str | None = None, user: str | None = None) -> Cluster
     return ClusterURL(addresses, parts.path.strip("/") or "snowmelt", credentials, known)
 
 
-def with_user(url: str, user: str) -> str:
+def withnamed_user(url: str, user: str) -> str:
     """The same URL, for this user; as it is where none is named.
 
-    >>> with_user("snowmelt://127.0.0.1:4410", "shop")
+    >>> withnamed_user("snowmelt://127.0.0.1:4410", "shop")
     'snowmelt://127.0.0.1:4410?user=shop'
     """
     if not user:
         return url
     if "user" in dict(parse_qsl(urlsplit(url).query)):
         raise BadOption("user", user, "left out: the URL names a user")
-    return f"{url}{'&' if '?' in url else '?'}user={_user(user)}"
+    return f"{url}{'&' if '?' in url else '?'}user={named_user(user)}"
 
 
 def pinned(url: str, identity: str) -> str:
@@ -124,10 +124,10 @@ def moved(url: str, address: Address) -> str:
     return urlsplit(url)._replace(netloc=str(address)).geturl()
 
 
-def _user(given: str | None) -> str:
+def named_user(given: str | None) -> str:
     """Whose secret the token is; nobody's where one token is all there is.
 
-    >>> _user("shop"), _user("")
+    >>> named_user("shop"), named_user("")
     ('shop', '')
     """
     user = os.environ.get("SNOWMELT_USER", "") if given is None else given
@@ -148,7 +148,7 @@ def _plain(options: dict[str, str]) -> bool:
     return told is not None
 
 
-def _of_environment() -> str:
+def secret_of_environment() -> str:
     """The token that the environment has, or names a file of."""
     token, file = os.environ.get("SNOWMELT_TOKEN", ""), os.environ.get("SNOWMELT_TOKEN_FILE", "")
     if token or not file:

@@ -10,6 +10,9 @@ const view = {
   queues: [],          // objects, as they came
   hours: new Map(),    // by queue: {came, went}, a count a minute
   one: null,           // all of the queue that is shown
+  me: null,            // who one is here, and the key that goes with each press
+  asking: "",          // which button was pressed once and wants to be pressed again
+  said: null,          // what came of the last press: {queue, text, bad}
   filter: "",
   sort: { by: "queue", down: false },
 };
@@ -172,6 +175,102 @@ async function askForQueue() {
   }
 }
 
+// --- buttons --------------------------------------------------------------------------------------
+
+const busy = new Set();  // those whose answer is on its way
+
+/** A button that does something; what can't be undone is asked once more. */
+function button(label, queue, press, again = "") {
+  const key = JSON.stringify([queue, press]);
+  const asks = again && view.asking === key;
+  const made = el("button", { type: "button", class: again ? "bad" : "", "data-key": key, disabled: busy.has(key) }, asks ? again : label);
+  made.addEventListener("click", () => {
+    if (again && !asks) {
+      view.asking = key;
+      setTimeout(() => { if (view.asking === key) { view.asking = ""; show(); } }, 5000);
+      show();
+    } else send(key, queue, press, label);
+  });
+  return made;
+}
+
+async function send(key, queue, press, label) {
+  if (busy.has(key)) return;
+  busy.add(key);
+  view.asking = "";
+  show();
+  const once = [...crypto.getRandomValues(new Uint8Array(16))].map((one) => one.toString(16).padStart(2, "0")).join("");
+  let text, bad = true;
+  try {
+    const answer = await fetch("do", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-Snowmelt-Key": view.me.key },
+      body: JSON.stringify({ queue, ...press, once }),
+    });
+    text = await answer.text();
+    if (answer.ok) {
+      const { done } = JSON.parse(text);
+      text = press.what === "pause" || press.what === "resume" ? `${label}: done` : `${label}: ${done ? `${count(done)} ${done === 1 ? "item" : "items"}` : "there was nothing to do"}`;
+      bad = false;
+    }
+  } catch {
+    text = "the node did not answer: look whether it was done";
+  }
+  busy.delete(key);
+  view.said = { queue: route().name, text: text.trim(), bad };
+  show();
+  askForQueue();
+}
+
+function actions(name, line, told) {
+  const may = told?.may ?? [];
+  const made = [];
+  if (may.includes("manage")) {
+    made.push(line?.paused ? button("Resume", name, { what: "resume" }) : button("Pause", name, { what: "pause" }));
+    if (line?.dead) {
+      const many = `${count(line.dead)} dead ${line.dead === 1 ? "item" : "items"}`;
+      made.push(button(`Bring back ${many}`, name, { what: "bring_back_all" }));
+      made.push(button(`Drop ${many}`, name, { what: "drop_all" }, `Press again to drop ${many}`));
+    }
+  } else if (told && !told.why) {
+    made.push(el("span", { class: "soft" }, view.me?.user == null
+      ? "Buttons and items are for who came by a user's link: snowmelt page, with --token-file."
+      : `${view.me.user} may change nothing here: that takes the right manage.`));
+  }
+  const said = view.said?.queue === name ? view.said : null;
+  made.push(el("span", { role: "status", class: said?.bad ? "bad" : "soft", id: "said" }, said?.text ?? ""));
+  return el("div", { class: "actions" }, ...made);
+}
+
+function items(title, rows, empty, told, dead) {
+  if (!rows) return [];
+  const manages = dead && told.may.includes("manage");
+  const one = (row) => ({ position: row.position, ranked: told.ranked, ...(row.priority == null ? {} : { priority: row.priority }) });
+  const columns = [
+    ["position", "", (row) => `${row.position}${row.priority == null ? "" : ` of priority ${row.priority}`}${row.queue === told.queue ? "" : ` in ${row.queue}`}`],
+    ["item", "what", (row) => `${row.body}${row.bytes > 120 ? ` … ${bytes(row.bytes)}` : ""}`],
+    ["put", "n", (row) => (row.put_at == null ? "-" : `${age(Math.max(0, Date.now() / 1000 - row.put_at))} ago`)],
+    ["failures", "n", (row) => count(row.failures)],
+    ["why", "why", (row) => row.reason],
+  ];
+  if (manages) columns.push(["", "does", (row) => el("span", {},
+    button("Bring back", row.queue, { what: "bring_back", ...one(row) }),
+    button("Drop", row.queue, { what: "drop", ...one(row) }, "Press again"))]);
+  return [el("h2", {}, title), table(manages ? "items does" : "items", columns, rows, empty)];
+}
+
+function consumers(rows) {
+  if (!rows) return [];
+  return [el("h2", {}, "Consumers"), table("users", [
+    ["program", "", (one) => one.program],
+    ["process", "", (one) => (one.pid ? `${one.pid} at ${one.host}` : "")],
+    ["items", "n", (one) => count(one.items)],
+    ["longest held", "n", (one) => (one.items ? age(one.held) : "-")],
+    ["waiting gets", "n", (one) => count(one.gets_waiting)],
+    ["waiting puts", "n", (one) => count(one.puts_waiting)],
+  ], rows, "Nobody has items of it, or waits.")];
+}
+
 const COUNTS = ["ready", "delayed", "leased", "assigned", "dead", "staged"];
 const GROWN = ["put", "delivered", "done", "returned", "failed", "expired", "died", "purged", "aged", "lost"];
 const MORE = ["schedules", "waiting_gets", "waiting_puts", "producers", "short_of_copies", "followers_behind", "blocks"];
@@ -193,6 +292,12 @@ function oneQueue(name) {
       ["dead", count(line.dead), line.dead ? "bad" : null], ["bytes", bytes(line.bytes)],
     ]));
   } else if (view.state) made.push(el("p", { class: "warn" }, "There is no queue of this name."));
+  made.push(actions(name, line, told));
+  if (told) {
+    made.push(...items("Dead letters", told.dead, "Nothing is dead.", told, true));
+    made.push(...items("What comes next", told.items, "Nothing waits.", told, false));
+    made.push(...consumers(told.consumers));
+  }
   const hour = view.hours.get(name);
   made.push(el("h2", {}, "Last hour", el("span", { class: "key" }), el("span", { class: "soft" }, "in"),
     el("span", { class: "key of-out" }), el("span", { class: "soft" }, "out")));
@@ -310,7 +415,11 @@ function show() {
   const trouble = document.getElementById("trouble");
   trouble.hidden = !state.trouble;
   trouble.textContent = state.trouble ? `What is shown is old: ${state.trouble}` : "";
-  if (name !== null) main.replaceChildren(oneQueue(name));
+  if (name !== null) {
+    const key = document.activeElement?.dataset?.key;
+    main.replaceChildren(oneQueue(name));
+    if (key) for (const one of main.querySelectorAll("button")) if (one.dataset.key === key) one.focus({ preventScroll: true });
+  }
   else if (place === "queues") {
     if (main.firstChild !== list.element) main.replaceChildren(list.element);
     list.update();
@@ -322,7 +431,15 @@ function said(text, kind) {
   live.className = kind;
 }
 
+async function whoAmI() {
+  try {
+    const answer = await fetch("me");
+    if (answer.ok) view.me = await answer.json();
+  } catch { /* the stream says so */ }
+}
+
 function listen() {
+  whoAmI();
   const source = new EventSource("events");
   source.addEventListener("state", (event) => {
     const begun = performance.now();
@@ -356,7 +473,8 @@ function listen() {
 }
 
 addEventListener("hashchange", () => {
-  view.one = null;
+  view.one = view.said = null;
+  view.asking = "";
   scrollTo(0, 0);
   show();
   askForQueue();

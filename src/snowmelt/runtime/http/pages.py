@@ -5,12 +5,14 @@ Metrics are made some queues at a time, and others are heard between them.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from snowmelt.core.names import Address, NodeId
+from snowmelt.core.users import Accounts, User
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.queue.statuses import Overview, Overviewed
 from snowmelt.runtime.credentials import Credentials
@@ -20,8 +22,15 @@ from snowmelt.runtime.http.queue_metrics import QueueMetrics
 from snowmelt.runtime.http.serving import HttpRequest, Page, Route
 from snowmelt.runtime.statistics import NodeStatistics
 
+OPEN: Final = partial(Accounts.of_token, "")
+"""Where there is no token, and no user."""
 AT_ONCE: Final = 50
 """So many queues in one turn of the loop."""
+
+
+def ALL(user: User, call: Any, origin: str) -> Any:  # noqa: N802
+    del user, origin
+    return call
 
 
 class Shown(Protocol):
@@ -55,6 +64,10 @@ class SiteContext(msgspec.Struct, frozen=True):
     """Asks the node's own machines."""
     token: str = ""
     """What guards its pages; none on loopback, perhaps."""
+    accounts: Callable[[], Accounts] = OPEN
+    """Whom the node lets in, now."""
+    allow: Callable[[User, Any, str], Any] = ALL
+    """The call that a user may ask from somewhere, or why it is refused (`runtime/door.py`)."""
 
 
 class Site(Protocol):

@@ -1,8 +1,9 @@
 """A server for a few pages, on a node's own loop: one request a connection, all of it bounded.
 
 It is there for a Prometheus, a supervisor, a browser and a person with curl. It reads a request's
-head and no body, and ends the connection after the answer. When there are too many connections, the
-oldest goes that has not asked yet: who only holds a connection does not keep a supervisor out.
+head, and a small body where a route takes one, and ends the connection after the answer. When there
+are too many connections, the oldest goes that has not asked yet: who only holds a connection does
+not keep a supervisor out.
 
 An answer may be a stream. Whoever takes nothing of it for some seconds is cut off, and the next
 piece is made when the last one has gone: so of each stream one piece at most waits here.
@@ -22,6 +23,7 @@ from snowmelt.core.errors import Unavailable
 from snowmelt.core.names import Address
 
 HEAD_BYTES_MAX: Final = 8_192
+BODY_BYTES_MAX: Final = 4_096
 CONNECTIONS_MAX: Final = 32
 HEAD_SECONDS: Final = 5.0
 PAGE_SECONDS: Final = 15.0
@@ -58,6 +60,9 @@ class HttpRequest(msgspec.Struct, frozen=True):
     path: str
     query: str
     heads: Mapping[str, str]
+    body: bytes = b""
+    origin: str = ""
+    """From where it came, as far as the system says."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -65,6 +70,8 @@ class Route(msgspec.Struct, frozen=True):
 
     make: Callable[[HttpRequest], Awaitable[Page | Stream]]
     guarded: bool = False
+    posted: bool = False
+    """Whether it is for POST, and for nothing else."""
 
 
 class HttpServer:
@@ -111,7 +118,9 @@ class HttpServer:
         self._open.add(task)
         self._silent[task] = None
         try:
-            method, page = await self._answer(reader, task)
+            peer = writer.get_extra_info("peername")
+            origin = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "this machine"
+            method, page = await self._answer(reader, task, origin)
             if isinstance(page, Stream):
                 await _stream(page, reader, writer, method)
             else:
@@ -137,7 +146,7 @@ class HttpServer:
         return oldest is not None
 
     async def _answer(
-        self, reader: asyncio.StreamReader, task: asyncio.Task[None]
+        self, reader: asyncio.StreamReader, task: asyncio.Task[None], origin: str
     ) -> tuple[str, Page | Stream]:
         """By what method it was asked, and what is told."""
         try:
@@ -150,14 +159,24 @@ class HttpServer:
         asked = _read(head)
         if asked is None:
             return "GET", Page(b"this is no request of HTTP/1.1\n", HTTPStatus.BAD_REQUEST)
-        method = asked.method
-        if method not in ("GET", "HEAD"):
-            page = Page(b"only GET and HEAD\n", HTTPStatus.METHOD_NOT_ALLOWED)
-            return method, msgspec.structs.replace(page, headers=("Allow: GET, HEAD",))
-        route = self._routes.get(asked.path)
+        method, route = asked.method, self._routes.get(asked.path)
+        allowed = ("POST",) if route is not None and route.posted else ("GET", "HEAD")
+        if method not in allowed:
+            page = Page(f"only {' and '.join(allowed)}\n".encode(), HTTPStatus.METHOD_NOT_ALLOWED)
+            heads = (f"Allow: {', '.join(allowed)}",)
+            return method, msgspec.structs.replace(page, headers=heads)
         if route is None:
             known = f"here are {', '.join(self._routes)}\n"
             return method, Page(known.encode(), HTTPStatus.NOT_FOUND)
+        if route.posted:
+            length = asked.heads.get("content-length", "")
+            if not (length.isdecimal() and length.isascii() and int(length) <= BODY_BYTES_MAX):
+                text = f"a body says its length, and has {BODY_BYTES_MAX} bytes at most\n"
+                return method, Page(text.encode(), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            async with asyncio.timeout(HEAD_SECONDS):
+                body = await reader.readexactly(int(length))
+            asked = msgspec.structs.replace(asked, body=body)
+        asked = msgspec.structs.replace(asked, origin=origin)
         if route.guarded and self._token and not bears(asked, self._token):
             page = Page(b"the token is missing or wrong\n", HTTPStatus.UNAUTHORIZED)
             return method, msgspec.structs.replace(page, headers=("WWW-Authenticate: Bearer",))

@@ -15,6 +15,7 @@ def test_the_demo_loses_a_node_and_no_event(tmp_path: Path) -> None:
     ended = snowmelt(*words, seconds=280, JDK_JAVA_OPTIONS=QUICK)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "Killed n" in ended.stdout
+    assert "In the browser, once they run: http://127.0.0.1:" in ended.stdout
     assert re.search(r"5,000 +reconstructed, each exactly once", ended.stdout)
     assert "WRONG" not in ended.stdout
     (picture,) = tmp_path.glob("*/peak.png")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -180,6 +181,28 @@ async def test_a_user_sees_what_they_may_see(tmp_path: Path) -> None:
         told = json.loads((await looker.ask("/queue?name=secret"))[2])
         assert (told["items"], told["parts"][0]["status"]["ready"]) == (None, 1)
         await held.release()
+
+
+async def test_who_uses_queues_is_told_to_an_admin(tmp_path: Path) -> None:
+    async with shop(tmp_path) as (node, cluster):
+        names = [f"q{one}" for one in range(3)]
+        for name in names:
+            await cluster.fifo(name).put_many([b"x"] * 2)
+        ranked = cluster.priority("ranked", priorities=2)
+        await ranked.put(b"x")
+        held = [await cluster.fifo(name).get_many(2) for name in names] + [await ranked.get()]
+        came = await visit(node, "ops")
+        events = await Events.of(*came.host.split(":"), cookie=came.heads["Cookie"])  # type: ignore[arg-type]
+        await events.next("state")
+        status, _, told = await came.ask("/workers")
+        (one,) = json.loads(told)
+        assert (status, one["items"], one["using"], one["pid"]) == (200, 7, 4, os.getpid())
+        assert sorted(one["queues"]) == [*names, "ranked"]
+        await events.close()
+        for user in ("shop", None):
+            assert (await (await visit(node, user)).ask("/workers"))[0] == 403
+        for items in held:
+            await items.release()
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ async def test_a_thousand_queues_and_fifty_nodes_draw_in_a_moment(
             found: list[float] = browser.until(f"{DRAWS}.length > 5 && {DRAWS}")
             assert browser.run("document.querySelector('nav').innerText").split() == [
                 "Queues", "1,000", "Cluster", "50", "Batons", "50", "Pools", "1",
+                "Workers",
             ]  # fmt: skip
             assert browser.run("document.querySelectorAll('.queues a.row').length") < 100
             browser.run("scrollTo(0, document.documentElement.scrollHeight)")
@@ -72,7 +73,7 @@ async def test_it_fits_a_phone(tmp_path: Path, dark: bool) -> None:
 
     def look(url: str) -> None:
         with chromium(tmp_path / "profile") as browser:
-            for place in ("queues", "queue/queue-0007", "cluster", "batons", "pools"):
+            for place in ("queues", "queue/queue-0007", "cluster", "batons", "pools", "workers"):
                 browser.open(f"{url}?{place}#{place}", 390, 844, dark=dark)
                 browser.until(f"{LIVE} && document.querySelector('main').innerText.length > 20")
                 wide = browser.run("document.documentElement.scrollWidth")

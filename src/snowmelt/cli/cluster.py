@@ -14,11 +14,11 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from snowmelt.cli.local import LocalCluster, end_on_sigterm, free_port, listens
+from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator
 from snowmelt.cli.options import CLUSTER, AsJson, ClusterOptions
-from snowmelt.cli.page import PAGE_PORT
+from snowmelt.cli.page import page_port
 from snowmelt.cli.show import (
     as_builtins,
     process_lines,
@@ -68,7 +68,7 @@ def up(
             read_coordinator(coordinator)
         options = [] if url == "disk" else ["--coordinator", url]
         options += ["--misses", str(MISSES)]
-        http = free_port() if listens(PAGE_PORT) else PAGE_PORT
+        http = page_port()
         local = LocalCluster(nodes, folder, heartbeat, port, options=options, http=http)
         cluster = stack.enter_context(local)
         view = cluster.start()

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from snowmelt.cli.local import free_port, listens
 from snowmelt.cli.node import read_secret, read_token
 from snowmelt.cli.options import TOKEN, USER
 from snowmelt.client.connection.url import named_user, secret_of_environment
@@ -45,6 +46,11 @@ def page(
         return
     secret = read_token(token_file) or secret_of_environment().strip()
     print(link(at, secret, named_user(user or None)) if secret else link(at, ""))
+
+
+def page_port() -> int:
+    """Where it is shown: at its usual port, if that is free."""
+    return free_port() if listens(PAGE_PORT) else PAGE_PORT
 
 
 def link(at: str, token: str, user: str | None = None) -> str:

@@ -1,10 +1,11 @@
 """One look at a cluster: what its nodes report of queues, of each other, of batons and of pools."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from snowmelt.client.connection.naming import Program
 from snowmelt.client.connection.steps import Query, Steps, at_once
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.pool.status import pools
@@ -234,6 +235,21 @@ class ItemRow(msgspec.Struct, frozen=True):
     """How it begins."""
 
 
+class WorkerRow(msgspec.Struct, frozen=True):
+    """One process that has items of some queues, or waits for some."""
+
+    program: str
+    pid: int
+    host: str
+    queues: list[str]
+    using: int
+    """So many queues it uses, of those that were looked at."""
+    items: int
+    held: float
+    gets_waiting: int
+    puts_waiting: int
+
+
 class PartitionRow(msgspec.Struct, frozen=True):
     """One partition; the first is the anchor, which says who gets what next."""
 
@@ -278,6 +294,31 @@ def one_queue(queue: str, partitions: int, may: Collection[Right]) -> Steps[Queu
         users = next((one[:CONSUMERS_MAX] for one in found if isinstance(one, list)), [])
     rights = [one.value for one in may]
     return QueueDetail(queue, named, parts, ranked, rights, items, dead, users)
+
+
+def workers_of(queues: Mapping[str, bool]) -> Steps[list[WorkerRow]]:
+    """The processes that use these queues, of which some have priorities; one in all of them."""
+    asks = [consumers(steps_of(name, ranked=one), NODE_SECONDS) for name, one in queues.items()]
+    told = yield from at_once(asks)
+    found = dict[Program, list[tuple[str, ConsumerOverview]]]()
+    for name, some in zip(queues, told, strict=True):
+        for one in some if isinstance(some, list) else ():
+            found.setdefault(Program(one.program, one.pid, one.host), []).append((name, one))
+    rows = [
+        WorkerRow(
+            who.name,
+            who.pid,
+            who.host,
+            [name for name, _ in some[:NAMES_MAX]],
+            len(some),
+            sum([one.items for _, one in some]),
+            max([one.held for _, one in some]),
+            sum([one.gets_waiting for _, one in some]),
+            sum([one.puts_waiting for _, one in some]),
+        )
+        for who, some in found.items()
+    ]
+    return sorted(rows, key=lambda one: (-one.items, -one.gets_waiting, one.program, one.pid))
 
 
 def _items_of(names: list[str], priorities: int, *, dead: bool) -> Steps[list[ItemRow]]:

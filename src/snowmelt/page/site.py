@@ -1,6 +1,6 @@
 """The page: its files, what they ask for, what its buttons do, and the way in.
 
-It has `/`, `/events`, `/queue?name=` and `/me`; `/do` for buttons; `/enter` for links.
+It has `/`, `/events`, `/queue?name=`, `/workers` and `/me`; `/do` for buttons; `/enter` for links.
 
 1. Nothing is loaded from elsewhere, and no script stands in the page: `POLICY` has the browser see
    to that. Names and all else from outside are put in as text (`files/page.js`).
@@ -127,6 +127,7 @@ class PageSite:
         """Each path, and the function that answers it."""
         made: dict[str, Make] = {path: partial(self._file, path) for path in FILES}
         made |= {"/events": self._events, "/queue": self._queue, "/me": self._me, "/do": self._do}
+        made["/workers"] = self._workers
         routes = {
             path: Route(partial(self._let_in, make), posted=path == "/do")
             for path, make in made.items()
@@ -183,6 +184,16 @@ class PageSite:
         del asked
         user = visitor.user
         told = {"user": None if user is None else user.name, "key": visitor.key}
+        return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
+
+    async def _workers(self, asked: HttpRequest, visitor: Visitor) -> Page:
+        """Which programs use queues; their names are an admin's."""
+        del asked
+        if visitor.user is None or not visitor.user.may(Right.ADMIN):
+            return Page(
+                b"who uses queues is told to who has the right admin\n", HTTPStatus.FORBIDDEN
+            )
+        told = await self._watching.workers()
         return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
 
     async def _do(self, asked: HttpRequest, visitor: Visitor) -> Page:

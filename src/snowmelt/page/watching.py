@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from heapq import nlargest
 from time import monotonic, time
 from typing import Any, Final, TypeAlias
 
@@ -26,9 +27,11 @@ from snowmelt.page.looking import (
     ClusterTables,
     PresentNodes,
     QueueDetail,
+    WorkerRow,
     around,
     one_queue,
     row,
+    workers_of,
 )
 from snowmelt.page.port import NodePort
 from snowmelt.protocols.queue.statuses import QueueStatus
@@ -46,6 +49,8 @@ LOOK_SECONDS: Final = 5.0
 BEAT: Final = 15.0
 """So long a stream is silent at most."""
 LISTENERS_MAX: Final = 8
+WORKERS_OF: Final = 50
+"""So many queues are asked who uses them."""
 Sees: TypeAlias = tuple[str, ...] | None
 """Patterns of the names that somebody may see; None for all."""
 
@@ -100,6 +105,17 @@ class PageWatcher:
         known = self._known.get(name)
         partitions = 1 if known is None else known.settings.partitions
         return await run_async(self.port, one_queue(name, partitions, may))
+
+    async def workers(self) -> list[WorkerRow]:
+        """Who has items, or waits: of so many queues, those with most of that."""
+
+        def used(one: QueueStatus) -> int:
+            return one.leased + one.waiting_gets + one.waiting_puts
+
+        busy = [one for one in self._known.items() if used(one[1])]
+        most = nlargest(WORKERS_OF, busy, key=lambda one: used(one[1]))
+        ranked = {name: one.settings.priorities != 1 for name, one in most}
+        return await run_async(self.port, workers_of(ranked))
 
     def soon(self) -> None:
         """Something was done: whoever looks is to see it."""

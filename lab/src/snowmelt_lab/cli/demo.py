@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
+from snowmelt.cli.page import page_port
 from snowmelt.cli.pipeline import spark_extra
 from snowmelt.cli.pipeline_show import shown_on, summary_table
 from snowmelt.client.cluster import Cluster, connect
@@ -56,14 +57,15 @@ def demo(
         raise BadOption("--events", events, "1000 to 100000000")
     checked_heartbeat(heartbeat)
     end_on_sigterm()
-    console = Console()
+    console, http = Console(), page_port()
     begin = time.perf_counter()
     with spark_extra("snowmelt demo", "snowmelt-lab[spark]"):
         _load_example()
     with (
         tempfile.TemporaryDirectory(prefix="snowmelt-demo-") as scratch,
-        LocalCluster(nodes, Path(scratch, "nodes"), heartbeat) as cluster,
+        LocalCluster(nodes, Path(scratch, "nodes"), heartbeat, http=http) as cluster,
     ):
+        console.print(f"In the browser, once they run: http://127.0.0.1:{http}/", highlight=False)
         results = _fresh(out)
         apart = Path(scratch, "spark") if spark_cluster else None
         good = _Story(console, cluster, results, events, kill=kill, apart=apart).told()

@@ -91,10 +91,10 @@ def read(url: str, token: str | None = None, user: str | None = None) -> Cluster
     return ClusterURL(addresses, parts.path.strip("/") or "snowmelt", credentials, known)
 
 
-def withnamed_user(url: str, user: str) -> str:
+def with_user(url: str, user: str) -> str:
     """The same URL, for this user; as it is where none is named.
 
-    >>> withnamed_user("snowmelt://127.0.0.1:4410", "shop")
+    >>> with_user("snowmelt://127.0.0.1:4410", "shop")
     'snowmelt://127.0.0.1:4410?user=shop'
     """
     if not user:

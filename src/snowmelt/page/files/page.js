@@ -10,6 +10,7 @@ const view = {
   queues: [],          // objects, as they came
   hours: new Map(),    // by queue: {came, went}, a count a minute
   one: null,           // all of the queue that is shown
+  workers: null,       // which processes use queues; or why that is not told
   me: null,            // who one is here, and the key that goes with each press
   asking: "",          // which button was pressed once and wants to be pressed again
   said: null,          // what came of the last press: {queue, text, bad}
@@ -386,6 +387,31 @@ function pools() {
     ], view.state.pools, "Nobody is in a pool."));
 }
 
+async function askForWorkers() {
+  if (route().place !== "workers" || route().name !== null) return;
+  try {
+    const answer = await fetch("workers");
+    view.workers = answer.ok ? await answer.json() : (await answer.text()).trim();
+  } catch {
+    return;
+  }
+  show();
+}
+
+function workers() {
+  const rows = view.workers, told = Array.isArray(rows);
+  return el("section", {}, el("p", { class: "soft" }, told || rows == null ? "Processes that have items, or wait: of the 50 queues with most of that." : rows),
+    told ? table("workers", [
+      ["program", "", (one) => one.program],
+      ["process", "", (one) => (one.pid ? `${one.pid} at ${one.host}` : "")],
+      ["items", "n", (one) => count(one.items)],
+      ["longest held", "n", (one) => (one.items ? age(one.held) : "-")],
+      ["waiting gets", "n", (one) => count(one.gets_waiting)],
+      ["waiting puts", "n", (one) => count(one.puts_waiting)],
+      ["queues", "links", (one) => el("span", {}, ...one.queues.flatMap((name, at) => [at ? ", " : "", el("a", { href: `#queue/${encodeURIComponent(name)}` }, name)]), one.using > one.queues.length ? " …" : "")],
+    ], rows, "Nobody has items, or waits.") : null);
+}
+
 // --- the page -------------------------------------------------------------------------------------
 
 const list = new QueueList();
@@ -394,6 +420,7 @@ const TABS = [
   ["cluster", "Cluster", () => view.state.members.length],
   ["batons", "Batons", () => view.state.batons.length],
   ["pools", "Pools", () => view.state.pools.length],
+  ["workers", "Workers", () => (Array.isArray(view.workers) ? view.workers.length : null)],
 ];
 
 function route() {
@@ -408,7 +435,7 @@ function route() {
 function show() {
   const { state } = view, { place, name } = route();
   document.getElementById("tabs").replaceChildren(...TABS.map(([key, title, many]) =>
-    el("a", { href: `#${key}`, "aria-current": key === place ? "page" : null }, `${title} `, state ? el("small", {}, count(many())) : null)));
+    el("a", { href: `#${key}`, "aria-current": key === place ? "page" : null }, `${title} `, state && many() != null ? el("small", {}, count(many())) : null)));
   if (!state) return;
   document.title = name ? `${name} - Snowmelt` : "Snowmelt";
   document.getElementById("where").textContent = `${state.node} is ${state.standing}${state.epoch ? ` in view ${state.epoch} of cluster ${state.cluster}` : ""}`;
@@ -423,7 +450,7 @@ function show() {
   else if (place === "queues") {
     if (main.firstChild !== list.element) main.replaceChildren(list.element);
     list.update();
-  } else main.replaceChildren({ cluster, batons, pools }[place]());
+  } else main.replaceChildren({ cluster, batons, pools, workers }[place]());
 }
 
 function said(text, kind) {
@@ -451,6 +478,7 @@ function listen() {
     performance.measure("draw", { start: begun, end: performance.now() });
     said(`live, every ${state.every % 1 ? state.every.toFixed(1) : state.every} s`, state.trouble ? "bad" : "good");
     if (route().name !== null) askForQueue();
+    else askForWorkers();
   });
   source.addEventListener("hour", (event) => {
     view.hours = new Map(JSON.parse(event.data).hours.map(([queue, came, went]) => [queue, { came, went }]));
@@ -478,6 +506,7 @@ addEventListener("hashchange", () => {
   scrollTo(0, 0);
   show();
   askForQueue();
+  askForWorkers();
 });
 let asked = false;
 addEventListener("scroll", () => {

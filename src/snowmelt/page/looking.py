@@ -7,8 +7,11 @@ import msgspec
 
 from snowmelt.client.connection.naming import Program
 from snowmelt.client.connection.steps import Query, Steps, at_once
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.pool.status import pools
+from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.consumers import ConsumerOverview, consumers
 from snowmelt.client.queue.overviews import NODE_SECONDS
 from snowmelt.client.queue.rows import QueueRow, settings_object
@@ -22,6 +25,7 @@ from snowmelt.protocols.baton.calls import BatonLooks, BatonStatus, LookAtBatons
 from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.membership.messages import GetStatus, Status
 from snowmelt.protocols.pool.introductions import PoolStatus
+from snowmelt.protocols.queue.calls import Peek, Peeked
 from snowmelt.protocols.queue.parted.names import part_names
 from snowmelt.protocols.queue.statuses import Describe, QueueStatus
 
@@ -35,6 +39,8 @@ LETTERS_MAX: Final = 300
 ITEMS_MAX: Final = 20
 CONSUMERS_MAX: Final = 100
 BODY_BYTES: Final = 120
+ITEM_BYTES: Final = 64 << 10
+"""Of the items of a queue, or a partition, that are shown; one is, however large."""
 
 FIELDS: Final = (
     "queue", "order", "paused", "ready", "delayed", "leased", "dead", "bytes", "oldest",
@@ -323,19 +329,25 @@ def workers_of(queues: Mapping[str, bool]) -> Steps[list[WorkerRow]]:
 
 def _items_of(names: list[str], priorities: int, *, dead: bool) -> Steps[list[ItemRow]]:
     """The first of each partition; one that is away has none."""
-    asks = [
-        steps_of(name, ranked=priorities != 1).peek(
-            max(1, ITEMS_MAX // len(names)), dead, NODE_SECONDS
-        )
-        for name in names
-    ]
-    told = yield from at_once(asks)
+    ranked, most = priorities != 1, max(1, ITEMS_MAX // len(names))
+    told = yield from at_once(
+        [_peeked(steps_of(name, ranked=ranked), most, dead) for name in names]
+    )
     return [
         _item_row(name, one, numbered=priorities > 1)
         for name, some in zip(names, told, strict=True)
         if isinstance(some, list)
         for one in some
     ]
+
+
+def _peeked(steps: FifoSteps, most: int, dead: bool) -> Steps[list[Seen]]:
+    """Few bytes of them, since this is asked again and again."""
+    if isinstance(steps, RankedSteps):
+        yield from steps.known(Wait(NODE_SECONDS))
+    ask = Peek(steps.name, most, ITEM_BYTES, 0, dead)
+    peeked: Peeked = yield from steps.ask_about(ask, NODE_SECONDS)
+    return (yield from steps.shown(peeked))
 
 
 def _item_row(name: str, one: Seen, *, numbered: bool) -> ItemRow:

@@ -67,7 +67,8 @@ class Presses:
             if type(told) is Declined:
                 raise as_error(told.error, told.text)
             work = run_async(self._port, _steps_of(press))
-            self._done[named] = asyncio.ensure_future(work)
+            task = self._done[named] = asyncio.ensure_future(work)
+            task.add_done_callback(_looked_at)
             while len(self._done) > REMEMBERED:
                 self._done.popitem(last=False)
         try:
@@ -75,6 +76,12 @@ class Presses:
         except SnowmeltError:
             self._done.pop(named, None)  # it may be pressed again
             raise
+
+
+def _looked_at(task: asyncio.Task[int]) -> None:
+    """What came of it is known, also where its browser has gone."""
+    if not task.cancelled():
+        task.exception()
 
 
 def steps_of(queue: str, *, ranked: bool) -> FifoSteps:

@@ -214,12 +214,19 @@ class PageSite:
         return Page(msgspec.json.encode({"done": done}), kind=JSON, headers=HEADERS)
 
     async def _events(self, asked: HttpRequest, visitor: Visitor) -> Page | Stream:
-        del asked
+        del visitor
         if self._watching.listeners >= LISTENERS_MAX:
             text = f"{LISTENERS_MAX} pages of this node are open already\n"
             return Page(text.encode(), HTTPStatus.SERVICE_UNAVAILABLE)
-        pieces = self._watching.events(visitor.sees)
+        pieces = self._watching.events(partial(self._sees, asked))
         return Stream(pieces, "text/event-stream", HEADERS)
+
+    def _sees(self, asked: HttpRequest) -> tuple[str, ...] | None:
+        """What whoever asked may see by now: rights change, and sessions end."""
+        visitor = self._visitor(asked)
+        if visitor is None:
+            raise AccessDenied(NO_LINK)
+        return visitor.sees
 
     async def _queue(self, asked: HttpRequest, visitor: Visitor) -> Page:
         try:

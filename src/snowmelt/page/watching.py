@@ -6,7 +6,7 @@ encoded once for all who look; each of them is sent the newest, and none has any
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from heapq import nlargest
 from time import monotonic, time
@@ -17,7 +17,7 @@ import msgspec
 from snowmelt.client.connection.steps import run_async
 from snowmelt.client.queue.overviews import overview
 from snowmelt.client.queue.rows import QueueRow, queue_row
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import AccessDenied, SnowmeltError
 from snowmelt.core.users import Right, fits
 from snowmelt.page.history import MINUTES, History, QueueTotals
 from snowmelt.page.looking import (
@@ -53,6 +53,10 @@ WORKERS_OF: Final = 50
 """So many queues are asked who uses them."""
 Sees: TypeAlias = tuple[str, ...] | None
 """Patterns of the names that somebody may see; None for all."""
+
+
+def _anybody() -> Sees:
+    return None
 
 
 def _log_a_bug(task: asyncio.Task[None]) -> None:
@@ -123,10 +127,11 @@ class PageWatcher:
 
     # --- what one listener is sent ----------------------------------------------------------------
 
-    async def events(self, sees: Sees = None) -> AsyncGenerator[bytes]:
+    async def events(self, who: Callable[[], Sees] = _anybody) -> AsyncGenerator[bytes]:
         """Pieces of a stream: the newest state and history, whenever they have changed.
 
-        Only of queues, batons and pools with such names, if they are named.
+        Only of queues, batons and pools that `who` may see then; it raises `AccessDenied` when
+        they may see nothing any more.
         """
         self.listeners += 1
         looks = minute = 0
@@ -136,7 +141,10 @@ class PageWatcher:
         try:
             yield b"retry: 3000\n\n"
             while not (self._task is None or self._task.done()):
-                piece = b""
+                try:
+                    sees, piece = who(), b""
+                except AccessDenied:
+                    return
                 if self.looks != looks:
                     looks, piece = self.looks, self._state(sees)
                 if self.history.minute != minute:

@@ -10,10 +10,10 @@ import pytest
 from typer.main import get_command
 
 import snowmelt
-from snowmelt.cli.cluster import PAGE_PORT
 from snowmelt.cli.main import program
 from snowmelt.cli.node import DEFAULTS
 from snowmelt.cli.options import DEFAULT_URL
+from snowmelt.cli.page import PAGE_PORT
 from snowmelt.runtime.http.pages import Pages
 from snowmelt.runtime.http.queue_metrics import STATES
 from snowmelt.store.stamp import STAMP_NAME

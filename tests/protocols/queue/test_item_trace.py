@@ -8,8 +8,10 @@ from nodes_bench import WALL, Nodes
 from snowmelt.core.instant import SECOND
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.copy import MOMENT, MOMENTS_MAX, Copy
 from snowmelt.protocols.queue.item_trace import STEPS_MAX
 from snowmelt.protocols.queue.statuses import ChangeItem, ItemStanding, TracedItem, TraceItem
+from snowmelt.protocols.queue.words import Head
 
 FIRST = (Interval(0, 1),)
 
@@ -82,6 +84,19 @@ def test_times_are_those_between_which_a_leader_looked_at_its_clock() -> None:
     _, taken, done = life(nodes, 0).events
     assert taken.after <= asked <= taken.before <= asked + SECOND
     assert taken.before <= done.after <= asked + 11 * SECOND <= done.before + SECOND
+
+
+def test_of_old_moments_fewer_are_kept() -> None:
+    copy = Copy("q")
+    for number in range(10_000):
+        copy.head = Head(1, number)
+        copy.look_at_clock(WALL + number * MOMENT)
+        copy.look_at_clock(WALL + number * MOMENT + 1)
+    steps = [step for step, _ in copy.moments]
+    assert len(steps) <= MOMENTS_MAX
+    assert steps[-MOMENTS_MAX // 2 :] == [*range(10_000 - MOMENTS_MAX // 2, 10_000)]
+    assert steps == sorted(steps)
+    assert 9_999 - steps[0] > 5 * MOMENTS_MAX
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ FORM: Final = 5
 RECENT_BYTES: Final = 1 << 20
 STEPS_BYTES: Final = 16 << 20
 STEPS_LEAST: Final = 4
-MOMENTS_MAX: Final = 512
+MOMENTS_MAX: Final = 64
 MOMENT: Final = 200_000_000
 """Nanoseconds between two of them, at least."""
 """Of steps that somebody lacks, or so many if they are large."""
@@ -117,7 +117,7 @@ class Copy:
         self.recent: deque[Append] = deque()
         """Its last steps, for those who lack no more than these."""
         self.recent_bytes = 0
-        self.moments: deque[tuple[int, int]] = deque(maxlen=MOMENTS_MAX)
+        self.moments: list[tuple[int, int]] = []
         """Up to which step it had come at some moments of its leader's wall clock, while this node
         led: so of a step one knows about when it was made (`item_trace.py`)."""
         self.traced: tuple[int, bytes] | None = None
@@ -177,6 +177,8 @@ class Copy:
         step, moments = self.head.step, self.moments
         if not moments or (moments[-1][0] < step and abs(wall - moments[-1][1]) >= MOMENT):
             moments.append((step, wall))
+            if len(moments) > MOMENTS_MAX:  # the older, the fewer
+                del moments[1 : MOMENTS_MAX // 2 : 2]
 
     def stored(self, bodies: Iterable[Body]) -> list[Change]:
         """Bodies, as they lie on the disk."""

@@ -36,7 +36,7 @@ OPEN: Final = partial(Accounts.of_token, "")
 """Where there is no token, and no user."""
 
 
-class Session(msgspec.Struct, frozen=True):
+class PageSession(msgspec.Struct, frozen=True):
     """A browser that came by a link."""
 
     host: str
@@ -84,7 +84,7 @@ class Sessions:
         self._began = int(clock())
         self._used: dict[str, tuple[float, str | None]] = {}
         """Links that were used, when, and whose they were."""
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, PageSession] = {}
         """By cookies; the oldest first."""
 
     def enter(self, code: str, host: str) -> str:
@@ -117,7 +117,7 @@ class Sessions:
             del self._open[own[0]]
         cookie = token_urlsafe(32)
         account = None if user is None else (user, secret)
-        self._open[cookie] = Session(_named(host), now, token_urlsafe(32), account)
+        self._open[cookie] = PageSession(_named(host), now, token_urlsafe(32), account)
         return cookie
 
     def _secrets(self, user: str | None) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ class Sessions:
         account = self._accounts().find(user)
         return () if account is None else tuple(filter(None, account.secrets))
 
-    def find(self, cookie: str, host: str) -> Session | None:
+    def find(self, cookie: str, host: str) -> PageSession | None:
         """That of a browser which came by this name and has this cookie (rule 3)."""
         session = self._open.get(cookie)
         if session is None or session.host != _named(host):

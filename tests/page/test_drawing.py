@@ -78,6 +78,10 @@ async def test_it_fits_a_phone(tmp_path: Path, dark: bool) -> None:
                 browser.until(f"{LIVE} && document.querySelector('main').innerText.length > 20")
                 wide = browser.run("document.documentElement.scrollWidth")
                 assert wide == 390, place
+                ends = browser.run(
+                    "document.querySelector('nav a:last-child').getBoundingClientRect().right"
+                )
+                assert ends <= 390, "each tab is in sight"
                 light = json.loads(browser.run(ground).replace("rgb(", "[").replace(")", "]"))
                 assert (sum(light) < 200) == dark
             assert browser.complaints == []

@@ -260,6 +260,23 @@ def test_queues_of_several_partitions_have_parts_as_others(own_node: LocalNode) 
         assert more.get(timeout=1).body == b"alone"
 
 
+def test_what_a_step_puts_lies_where_its_key_lives(own_node: LocalNode) -> None:
+    with snowmelt.connect(own_node.url) as cluster:
+        many = cluster.fifo("many", partitions=3, in_order_by_key=True)
+        many.put(b"before", key="t1")
+        with cluster.step() as step:
+            for at in range(9):
+                step.put(many, b"%d" % at, key=f"t{at}")
+            step.put(many, b"without")
+        assert (step.waiting, many.stats().ready) == (0, 11)
+        items = many.get_many(99, timeout=5)
+        assert sorted(item.body for item in items) == sorted(
+            [b"before", b"without", *[b"%d" % at for at in range(9) if at != 1]]
+        )
+        items.ack()
+        assert [item.body for item in many.get_many(99, timeout=5)] == [b"1"]
+
+
 def test_of_a_step_that_fails_partitions_have_nothing(own_node: LocalNode) -> None:
     with snowmelt.connect(own_node.url) as cluster:
         many, orders = cluster.fifo("many", partitions=2, lease=1), cluster.fifo("orders")

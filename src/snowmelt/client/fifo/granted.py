@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import msgspec
 
+from snowmelt.client.coalescing.joint_puts import PutRequest
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.fetching import CHANCE
@@ -49,6 +50,7 @@ from snowmelt.protocols.queue.calls import (
     Put,
     Settle,
 )
+from snowmelt.protocols.queue.labels import keys_of, named_keys
 from snowmelt.protocols.queue.parted.names import known_name, part_of
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
@@ -290,11 +292,20 @@ class GrantedSteps(LeaseSteps):
             raise of_one_partition(self.parts, body)
         return (yield from self._ask(body, wait, store_of, weight))[0]
 
-    def one_part(self, wait: Wait) -> Steps[Self]:
-        """One of its partitions, into which something is put; itself where there is one."""
+    def homes_of(
+        self, puts: list[PutRequest], wait: Wait
+    ) -> Steps[list[tuple[Self, list[PutRequest]]]]:
+        """Into which partitions these are put: where their keys live, else into one of them."""
         if self._grant is None and self.parts is None:
             yield from self._begin(wait)
-        return self if self.parts is None else cast("Self", self.chance.choice(self.parts.all))
+        if self.parts is None:
+            return [(self, puts)]
+        other = self.chance.choice(range(len(self.parts.all)))
+        homes: dict[int, list[PutRequest]] = {}
+        for one in puts:
+            (key,) = named_keys(keys_of(one.headers)) or (None,)
+            homes.setdefault(other if key is None else self.parts.home(key), []).append(one)
+        return [(cast("Self", self.parts.all[at]), some) for at, some in homes.items()]
 
     def ask_door(self, body: Any, wait: Wait, weight: int) -> Steps[tuple[Any, Instant]]:
         """Asks any node, which asks all partitions; the answer, and when it was asked for it."""

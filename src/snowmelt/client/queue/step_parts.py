@@ -146,7 +146,7 @@ class StepParts:
         sources = self._sources()
         targets = list[tuple[FifoSteps, list[PutRequest]]]()
         for name, puts in self._puts.items():
-            targets.append(((yield from self._queues[name].one_part(wait)), puts))
+            targets += yield from self._queues[name].homes_of(puts, wait)
         if not (sources or targets):
             return 0
         if len(sources) + len(targets) > COMMITTED_MAX:

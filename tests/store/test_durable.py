@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from damaged import damaged_in
 
 from snowmelt.core.errors import (
     BadOption,
@@ -86,7 +87,7 @@ def test_pages_that_a_value_kept_too_many_of_are_no_damage(tmp_path: Path) -> No
     with Store.open(tmp_path) as store:
         store.commit([[Write(b"a", b"new"), erase(b"b")]])
         assert store.load([b"c"]) == (Record(b"c", b"v"),)
-        assert store.examine() == ()
+        assert damaged_in(store) == ()
     with Store.open(tmp_path) as store:
         store.commit([[erase(b"c")]])
     Store.open(tmp_path).close()
@@ -170,7 +171,7 @@ def test_a_closed_store_refuses_work_and_closes_again(tmp_path: Path) -> None:
     store.close()
     for work in (
         store.recover,
-        store.examine,
+        lambda: store.scan(b"", b"~~"),
         lambda: store.load([b"k"]),
         lambda: store.commit([[Write(b"k", b"v")]]),
     ):
@@ -216,7 +217,7 @@ def test_records_of_another_node_are_damaged_records(tmp_path: Path) -> None:
         assert store.recover().damaged == (b"k",)
         assert store.load([b"k", b"~i"]) == (Damaged(b"k"), Damaged(b"~i"))
         assert store.scan(b"~", b"~\xff", bytes_max=100) == [Damaged(b"~i")]
-        assert store.examine() == (b"k", b"~i")
+        assert damaged_in(store) == (b"k", b"~i")
         assert store.statistics().damaged_found == 6
 
 

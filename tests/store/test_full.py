@@ -9,6 +9,7 @@ from pathlib import Path
 
 import lmdb
 import pytest
+from damaged import damaged_in
 
 from snowmelt.core.errors import DiskFull, StoreError
 from snowmelt.core.record import Erase, Missing, Record, Write
@@ -229,7 +230,7 @@ def test_a_large_value_is_refused_where_the_disk_is_full_and_free_pages_lie_scat
     assert set(large) <= {"NoneType", "DiskFull"}
     assert (small, after) == ("NoneType", "NoneType")
     with Store.open(tmp_path) as store:
-        assert store.examine() == ()
+        assert damaged_in(store) == ()
 
 
 EXACT = """
@@ -257,7 +258,7 @@ def test_a_disk_that_payloads_filled_to_the_last_page_takes_small_state(tmp_path
     assert child.stderr == ""
     assert json.loads(child.stdout) == ["NoneType", "NoneType"]
     with Store.open(tmp_path) as store:
-        assert store.examine() == ()
+        assert damaged_in(store) == ()
 
 
 def test_a_disk_that_fills_refuses_and_recovers(tmp_path: Path) -> None:
@@ -269,5 +270,5 @@ def test_a_disk_that_fills_refuses_and_recovers(tmp_path: Path) -> None:
     assert kept > 50
     assert answers == ["DiskFull", "DiskFull", "NoneType", "NoneType", "NoneType"]
     with Store.open(tmp_path) as store:
-        assert store.examine() == ()
+        assert damaged_in(store) == ()
         assert len(store.scan(b"~", b"~\xff", 10_000)) == kept - 10 + 2

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from damaged import damaged_in
 
 from snowmelt.core.record import Record
 from snowmelt.store import Store
@@ -77,7 +78,7 @@ def test_what_was_acknowledged_survives_the_loss_of_power(
             )
             disk.repair()
             with Store.open(folder) as store:
-                assert store.examine() == ()
+                assert damaged_in(store) == ()
                 (found,) = store.load([b"last"])
                 small, bulk = store.scan(b"a/", b"a0"), store.scan(b"~b/", b"~b0")
             assert isinstance(found, Record)

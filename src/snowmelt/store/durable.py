@@ -69,7 +69,6 @@ SIZE_MAX_DEFAULT: Final = 32 << 30
 SIZE_MAX_LOWEST: Final = 1 << 20
 _CLOSED: Final = "the store is closed"
 _AFTER_BULK: Final = bytes([BULK[0] + 1])
-_EXAMINED_AT_ONCE: Final = 256
 _LOGGED_BYTES_MAX: Final = 64 << 10
 """Commits above this go to the engine at once (rule 5)."""
 _MARK: Final = b"\xff" * (KEY_BYTES_MAX + 2)
@@ -218,18 +217,6 @@ class Store:
         with self._reading() as view:
             part = islice(view.walk(start, stop), limit)
             return list(part if bytes_max is None else scanned(part, bytes_max))
-
-    def examine(self) -> tuple[bytes, ...]:
-        """Reads every record there is and returns the keys of the damaged ones."""
-        damaged: list[bytes] = []
-        start = b""
-        while True:
-            with self._reading() as view:  # a new one each time: an old one holds back room
-                part = list(islice(view.walk(start, None), _EXAMINED_AT_ONCE))
-            damaged += [found.key for found in part if isinstance(found, Damaged)]
-            if len(part) < _EXAMINED_AT_ONCE:
-                return tuple(damaged)
-            start = part[-1].key + b"\0"
 
     def commit(
         self, groups: Sequence[Group], measures: Sequence[Measure] | None = None

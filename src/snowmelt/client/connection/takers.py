@@ -6,8 +6,6 @@ next is another. A `Taker` is equal to itself alone, and is gone when its thread
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -21,17 +19,17 @@ class Taker:
         self.number = number
 
 
-_simulated: Taker | None = None
-_THREADS: Final = threading.local()
+THREADS: Final = threading.local()
+"""Of each thread its `taker`, once somebody has asked for it."""
 _TASKS: Final[WeakKeyDictionary[asyncio.Task[object], Taker]] = WeakKeyDictionary()
 
 
 def this_task() -> int:
-    """The task that runs, as a number; 0 where no event loop does."""
+    """The task that runs, as a number; its thread's, 0, where no event loop does."""
     try:
         return id(asyncio.current_task())
     except RuntimeError:
-        return 0 if _simulated is None else _simulated.number
+        return this_thread().number
 
 
 def this_thread() -> Taker:
@@ -41,16 +39,14 @@ def this_thread() -> Taker:
     True
     """
     try:
-        taker: Taker = _THREADS.taker
+        taker: Taker = THREADS.taker
     except AttributeError:
-        taker = _THREADS.taker = Taker()
+        taker = THREADS.taker = Taker()
     return taker
 
 
 def this_taker() -> Taker:
     """The same for all that this task does, and no other's; the thread's where no task runs."""
-    if _simulated is not None:
-        return _simulated
     try:
         task = asyncio.current_task()
     except RuntimeError:
@@ -62,22 +58,6 @@ def this_taker() -> Taker:
         taker = _TASKS[task] = Taker()
         task.add_done_callback(_ended)
     return taker
-
-
-@contextmanager
-def known_as(taker: Taker) -> Iterator[None]:
-    """Meanwhile this one runs: for tasks that live in a simulated world.
-
-    >>> with known_as(Taker(7)):
-    ...     this_task(), this_taker().number
-    (7, 7)
-    """
-    global _simulated  # noqa: PLW0603 (a process runs one task at a time)
-    before, _simulated = _simulated, taker
-    try:
-        yield
-    finally:
-        _simulated = before
 
 
 def _ended(task: asyncio.Task[object]) -> None:

@@ -37,11 +37,10 @@ it (rule 5). There it is the work's, a micro-batch's for instance: whoever does 
 another machine or after a week, has the same number, so nobody may close it, and what an attempt
 that died has staged is dropped without asking. Who comes again has staged anew, perhaps cut in
 another way: so it is compared by a digest, and the first plan is ended with whatever receipts are
-alive. And a publication goes into queues with several partitions, which have their numbers from an
-anchor; is refused as `Full` where there is no room, and put then by nobody; and says where its
-items are. A transaction would have to carry the work's name and digest beside its own, for as long
-as producers are remembered, and to say which queues it was for. That is most of what `Plan` is: by
-our reckoning some two hundred lines less, and not one promise more.
+alive. And a publication is refused as `Full` where there is no room, and put then by nobody; and it
+says where its items are. A transaction would have to carry the work's name and digest beside its
+own, for as long as producers are remembered, and to say which queues it was for. That is most of
+what `Plan` is: by our reckoning some two hundred lines less, and not one promise more.
 """
 
 from collections.abc import Iterator

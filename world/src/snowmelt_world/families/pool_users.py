@@ -14,7 +14,8 @@ What a program is told is held against what its part was:
    done, or given back that it has.
 """
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from random import Random
 from types import coroutine
 from typing import Any, Final, TypeAlias, cast
@@ -23,7 +24,7 @@ import msgspec
 
 from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.steps import Query, Sleep
-from snowmelt.client.connection.takers import Taker, known_as
+from snowmelt.client.connection.takers import THREADS, Taker, this_thread
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.consuming_async import ObjectLoop
 from snowmelt.client.pool.face_async import Pool
@@ -69,6 +70,16 @@ class Stage(msgspec.Struct):
     draining: bool = False
     over: bool = False
     """Whether nobody has anything left."""
+
+
+@contextmanager
+def known_as(taker: Taker) -> Iterator[None]:
+    """Meanwhile this one runs, as a thread by itself."""
+    before, THREADS.taker = this_thread(), taker
+    try:
+        yield
+    finally:
+        THREADS.taker = before
 
 
 class Task:

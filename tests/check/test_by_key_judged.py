@@ -3,7 +3,12 @@
 from typing import Any
 
 from snowmelt.core.instant import SECOND
-from snowmelt_world.check.by_key import check_at_once, check_in_order_by_key, check_per_second
+from snowmelt_world.check.by_key import (
+    check_at_once,
+    check_fair,
+    check_in_order_by_key,
+    check_per_second,
+)
 from snowmelt_world.check.history import Ended, History, Kind, Operation
 from snowmelt_world.check.verdict import Valid
 
@@ -88,3 +93,31 @@ def test_in_no_second_are_more_than_may_be() -> None:
     assert within(2, 0, 10, SECOND - 9)
     assert not within(2, 0, 10, SECOND - 11)
     assert not within(2, 0, SECOND // 2, SECOND, SECOND + 10, SECOND + 20)
+
+
+def fair(*operations: Operation, **weights: int) -> bool:
+    puts = [put(value, 0, value[0]) for value in ("k1", "k2", "k3", "o1", "o2")]
+    return isinstance(check_fair(History.of([*puts, *operations]), weights), Valid)
+
+
+def test_who_has_more_in_hand_than_another_that_is_ready_does_not_come_next() -> None:
+    first = get("k1", 10, 11)
+    assert not fair(first, get("k2", 20, 21, 2))
+    assert fair(first, get("o1", 20, 21, 2), get("k2", 30, 31, 3))
+    assert fair(first, get("k2", 20, 21, 2), k=2)
+    assert not fair(first, get("k2", 20, 21, 2), get("k3", 30, 31, 3), k=2)
+    assert not fair(together("k1", "k2", at=10))
+    assert fair(together("k1", "o1", "k2", at=10))
+
+
+def test_what_may_have_been_is_no_unfair_turn() -> None:
+    first, second = get("k1", 10, 11), get("k2", 20, 30, 2)
+    assert fair(first, second, op(Kind.ACK, "k1", 29, 40, token=1)), "it may have ended before"
+    assert not fair(first, second, op(Kind.ACK, "k1", 30, 40, token=1))
+    others = get("o1", 25, 40, 3), get("o2", 25, 40, 4)
+    assert fair(first, second, *others), "neither was ready all the time"
+    over = get("o1", 2, 3, 5), get("o2", 2, 3, 6)
+    ends = op(Kind.ACK, "o1", 4, 5, token=5), op(Kind.ACK, "o2", 4, 5, token=6)
+    assert fair(*over, *ends, first, second), "both have ended"
+    back = op(Kind.BACK, "o1", 4, 5, token=5), op(Kind.ACK, "o2", 4, 5, token=6)
+    assert not fair(*over, *back, first, second)

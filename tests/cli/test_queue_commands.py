@@ -300,9 +300,19 @@ def test_settings_are_altered_and_told(run: Run, queue: str) -> None:
     assert (settings["lease"], settings["max_items"]) == (10.0, 5)
 
 
+def test_weights_are_altered_key_by_key(run: Run, queue: str) -> None:
+    fine(run("put", queue, "seed"))
+    fine(run("alter", queue, "--fair", "--weight", "gold=3", "--weight", "a=b=2"))
+    told = fine(run("alter", queue, "--weight", "gold=1"))
+    assert told == f"{queue} has weights={{'a=b': 2}} now\n".encode()
+    assert as_json(run("stats", queue, "--json"))["settings"]["weights"] == {"a=b": 2}
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
+        (("--weight", "gold"), "--weight is 'gold'; allowed: KEY=N, with a whole number N"),
+        (("--weight", "gold=3"), "weights is {'gold': 3}; allowed: only with fair=True"),
         ((), "option is 'nothing'; allowed: replicas, durable_copies"),
         (("--priorities", "4"), "--priorities is '4'; allowed: nothing; what order a queue has"),
         (("--flush", "soon"), "flush is 'soon'"),

@@ -1,8 +1,10 @@
 """Order, limits and fairness by key, as a program has them: on a node, and in a folder."""
 
 import asyncio
+import re
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +194,57 @@ def test_a_quiet_tenant_does_not_wait_for_a_loud_one(queues: Queues, name: str) 
     assert bodies(jobs.get() for _ in range(4)) == [b"loud", b"quiet"] * 2
 
 
+def test_a_key_of_weight_three_has_three_items_for_one_of_the_others(
+    queues: Queues, name: str
+) -> None:
+    jobs = queues.fifo(name, fair=True, weights={"gold": 3})
+    jobs.put_many([b""] * 60, key=["gold", "plain", "other"] * 20)
+
+    def came(count: int) -> dict[bytes, int]:
+        items = [jobs.get(timeout=5) for _ in range(count)]
+        for one in items:
+            one.ack()
+        return Counter([one.key for one in items])
+
+    assert came(10) == {b"gold": 6, b"plain": 2, b"other": 2}
+    jobs.alter(weights={b"gold": 1, "other": 2})
+    assert jobs.stats().settings.weights == ((b"other", 2),)
+    assert came(8) == {b"gold": 2, b"plain": 2, b"other": 4}
+
+
+@pytest.mark.parametrize(
+    ("weights", "why"),
+    [
+        ({"a": 0}, "the weight of b'a' is 0; allowed: 1 to 1000"),
+        ({"a": 1.5}, "the weight of b'a' is 1.5; allowed: 1 to 1000"),
+        ({"": 2}, "text or bytes, of 1 to 256 bytes"),
+        ([("a", 2)], "a mapping of keys to whole numbers"),
+        ({f"t{at}": 2 for at in range(101)}, "weights is '101 keys'; allowed: at most 100"),
+    ],
+)
+def test_weights_that_can_not_be_are_refused(
+    queues: Queues, name: str, weights: Any, why: str
+) -> None:
+    with pytest.raises(BadOption, match=why):
+        queues.fifo(name, fair=True, weights=weights).create()
+
+
+def test_weights_are_for_fair_queues_and_go_to_sleep_with_that(queues: Queues, name: str) -> None:
+    refused = re.escape("weights is {'a': 2}; allowed: only with fair=True")
+    with pytest.raises(BadOption, match=refused):
+        queues.fifo(name, weights={"a": 2}).create()
+    jobs = queues.fifo(name)
+    jobs.create()
+    with pytest.raises(CallerError, match=refused):
+        jobs.alter(weights={"a": 2})
+    jobs.alter(weights={"a": 2}, fair=True)
+    jobs.alter(fair=False)
+    jobs.alter(fair=True)
+    assert jobs.stats().settings.weights == ((b"a", 2),)
+    with pytest.raises(QueueExists, match=f"alter {name} --weight a=1 --weight 'b c=3'"):
+        queues.fifo(name, fair=True, weights={"b c": 3}).create()
+
+
 @pytest.mark.parametrize("key", ["", b"x" * 257, 7])
 def test_what_is_no_key_is_refused(queues: Queues, name: str, key: Any) -> None:
     with pytest.raises(BadOption, match="allowed: text or bytes, of 1 to 256 bytes"):
@@ -223,8 +276,10 @@ def test_a_folder_knows_what_is_in_order_when_it_is_opened_again(tmp_path: Path)
         jobs = cluster.fifo("jobs", in_order_by_key=True)
         jobs.put_many([b"1", b"2", b"3"], key=["a", "a", "b"])
         jobs.get().nack(delay=60, reason="later")
+        jobs.alter(fair=True, weights={"a": 2})
     with snowmelt.open(tmp_path) as cluster:
         assert bodies(cluster.fifo("jobs").get_many(9, timeout=5)) == [b"3"]
+        assert cluster.fifo("jobs").stats().settings.weights == ((b"a", 2),)
 
 
 def test_with_await(tmp_path: Path) -> None:

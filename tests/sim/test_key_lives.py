@@ -1,10 +1,13 @@
 """Lives with a queue by key, under all faults: order and limits hold over whatever dies."""
 
 import pytest
+from msgspec.structs import replace
 
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.by_key import ByKey
+from snowmelt.protocols.queue.fair_turns import FairTurns
 from snowmelt.protocols.queue.pacing import Pace
+from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.families.queue import HURTS
 from snowmelt_world.families.queue_by_key import KeyLife
 from snowmelt_world.life import Ending, live
@@ -88,7 +91,32 @@ def a_leader_goes_on_as_if_nothing_was_leased_before(patch):
     patch.setattr(Pace, "__init__", begins)
 
 
+def weights_are_as_none(patch):
+    patch.setattr(FairTurns, "_weight", lambda *_: 1)
+
+
+def weights_last_until_others_are_altered(patch):
+    altered = QueueSettings.altered
+
+    def alters(self, some, nodes, weights=()):
+        return altered(replace(self, weights=()), some, nodes, weights)
+
+    patch.setattr(QueueSettings, "altered", alters)
+
+
+def a_get_of_several_counts_none_of_its_own(patch):
+    """As if each of its items were the first."""
+
+    share = FairTurns.share
+    patch.setattr(
+        FairTurns, "share", lambda self, number, held: share(self, number, max(0, held - 1))
+    )
+
+
 PLANTS = {
+    weights_are_as_none: 0,
+    weights_last_until_others_are_altered: 0,
+    a_get_of_several_counts_none_of_its_own: 0,
     who_leads_next_knows_nothing_in_hand: 2,
     what_waits_for_its_retry_holds_nobody_up: 3,
     each_get_counts_for_itself: 1,

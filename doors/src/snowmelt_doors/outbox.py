@@ -29,7 +29,7 @@ from typing import Any, Final, NoReturn
 from uuid import uuid4
 
 import snowmelt
-from snowmelt.client.queue.bodies import as_key
+from snowmelt.client.queue.options import as_key
 from snowmelt.core.errors import BadOption, CallerError, Full, NotStaged
 from snowmelt_doors.places import AWAY, Place
 

@@ -53,11 +53,16 @@ class SettingsOptions(msgspec.Struct, frozen=True):
     fair: Annotated[
         bool | None, typer.Option(help="Give next of the key with the least in hand.")
     ] = None
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(help="KEY=N: that key counts N times for --fair; repeat for more."),
+    ] = None
 
     @property
     def options(self) -> dict[str, Any]:
         """What was said, as `cluster.fifo` takes it."""
         named = msgspec.structs.asdict(self) | {"flush": _seconds(self.flush)}
+        named["weights"] = dict(map(_weight, named.pop("weight") or ())) or None
         return {option: value for option, value in named.items() if value is not None}
 
 
@@ -120,6 +125,18 @@ def resume(queue: QueueName, at: PlaceOptions = HERE) -> None:
     with at.open() as cluster:
         cluster.queue(queue, timeout=at.timeout).resume(timeout=at.timeout)
     print(f"{queue} is open")
+
+
+def _weight(said: str) -> tuple[str, int]:
+    """A key and its weight.
+
+    >>> _weight("tenant=7=3")
+    ('tenant=7', 3)
+    """
+    key, _, weight = said.rpartition("=")
+    if not (key and weight.isdecimal()):
+        raise BadOption("--weight", said, "KEY=N, with a whole number N")
+    return key, int(weight)
 
 
 def _seconds(flush: str | None) -> float | str | None:

@@ -40,7 +40,10 @@ ONES = (
     {"in_order_by_key": 1, "at_once": 4, "fair": 1},
     {"at_once_by_key": 3, "at_once": 5, "fair": 1},
     {"in_order_by_key": 1, "at_once_by_key": 2},
+    {"fair": 1, "weights": ((A, 2), (B, 3))},
+    {"in_order_by_key": 1, "fair": 1, "weights": ((C, 5),)},
 )
+TURN = 1 << 32
 STEPS = st.lists(
     st.tuples(st.sampled_from((*KINDS, "redrive")), st.integers(1, 9), st.integers(0, 9)),
     max_size=40,
@@ -98,7 +101,8 @@ class StoryByKey(Story):
                         continue
                 if key is not None and said.at_once_by_key and hand[key] >= said.at_once_by_key:
                     continue
-                share = (hand[key], turns.get(key, 0)) if said.fair else ()
+                weight = dict(said.weights).get(key, 1)
+                share = (hand[key] // weight, turns.get(key, 0)) if said.fair else ()
                 may.append((run is None or key != run, *share, rank(place), place))
             if not may:
                 break
@@ -107,7 +111,9 @@ class StoryByKey(Story):
             ready.remove(place)
             run = self.key(place) if together and said.in_order_by_key else None
             hand[self.key(place)] += 1
-            turns[self.key(place)] = max(turns.values(), default=0) + 1
+            key = self.key(place)
+            turns["last"] = max(turns.get("last", 0) + 1, turns.get(key, 0))
+            turns[key] = turns["last"] + TURN // dict(said.weights).get(key, 1)
             total += 1
         return found
 
@@ -289,6 +295,54 @@ def test_keys_that_are_even_take_turns_though_one_has_far_more_that_came_first()
         came += got(state, 1, token)
         state.settle(token, [Interval(came[-1], came[-1] + 1)])
     assert came == [0, 50, 52, 1, 51, 2, 3]
+
+
+def came_one_by_one(state, count):
+    """The keys, where each is acknowledged before the next is got."""
+    came = []
+    for token in range(1, count + 1):
+        (place,) = got(state, 1, token)
+        came.append(state.by_key.names.name(state.batches.number(place)))
+        state.settle(token, [Interval(place, place + 1)])
+    return came
+
+
+def test_a_key_of_weight_three_has_three_turns_for_one_of_the_others():
+    state = state_of(*[A, B, C] * 20, fair=1, weights=((B, 3),))
+    came = came_one_by_one(state, 30)
+    assert Counter(came) == {A: 6, B: 18, C: 6}
+    for at in range(25):
+        assert 2 <= came[at : at + 5].count(B) <= 4, "in any row of five, and not three at the end"
+
+
+def test_who_comes_late_has_no_turns_to_make_up_for():
+    state = state_of(*[A] * 40, fair=1, weights=((B, 2),))
+    assert came_one_by_one(state, 10) == [A] * 10
+    put(state, *[B] * 20)
+    assert Counter(came_one_by_one(state, 9)) == {A: 3, B: 6}
+
+
+def test_in_hand_a_key_of_weight_three_has_three_times_as_many():
+    state = state_of(*[A, B, C] * 9, fair=1, weights=((B, 3),))
+    places = [got(state, 1, token)[0] for token in range(1, 11)]
+    keys = ["ABC"[place % 3] for place in places]
+    assert Counter(keys[:5]) == {"A": 1, "B": 3, "C": 1}
+    assert Counter(keys) == {"A": 2, "B": 6, "C": 2}
+
+
+def test_weights_are_settings_and_each_is_changed_for_itself():
+    fair = QueueSettings(fair=1, weights=((A, 2), (B, 3)))
+    assert fair.altered({}, 1, ((C, 4), (A, 1))).weights == ((B, 3), (C, 4))
+    assert fair.altered({"fair": 0}, 1).altered({"fair": 1}, 1) == fair
+    with pytest.raises(BadOption, match="only with fair=True"):
+        QueueSettings().altered({}, 1, ((A, 2),))
+    with pytest.raises(BadOption, match="the weight of b'a' is 1001; allowed: 1 to 1000"):
+        fair.altered({}, 1, ((A, 1001),))
+    many = tuple([(b"%d" % at, 2) for at in range(101)])
+    with pytest.raises(BadOption, match="weights is '101 keys'; allowed: at most 100"):
+        QueueSettings(fair=1).altered({}, 1, many)
+    with pytest.raises(BadOption, match="option is 'weights'"):
+        fair.altered({"weights": 3}, 1)
 
 
 def test_settings_that_are_gone_leave_a_plain_queue_with_the_same_records():

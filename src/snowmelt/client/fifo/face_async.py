@@ -8,9 +8,9 @@ from snowmelt.client.connection.steps import run_async
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import held_elsewhere
 from snowmelt.client.leases.items_async import Item, only
-from snowmelt.client.queue.bodies import Key, as_unique, parcels
+from snowmelt.client.queue.bodies import as_unique, parcels
 from snowmelt.client.queue.face_async import Queue
-from snowmelt.client.queue.options import ProducerSequence
+from snowmelt.client.queue.options import Key, ProducerSequence
 from snowmelt.client.queue.staging_steps import HOLD, stage
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position

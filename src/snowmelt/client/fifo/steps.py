@@ -40,7 +40,6 @@ from snowmelt.client.queue.bodies import (
     CALL,
     NOT_UNIQUE,
     CallLimit,
-    Key,
     PutItems,
     Unique,
     labelled,
@@ -49,7 +48,7 @@ from snowmelt.client.queue.bodies import (
     parcels,
     together,
 )
-from snowmelt.client.queue.options import QueueOptions, altered_options
+from snowmelt.client.queue.options import Key, QueueOptions, altered_options
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
@@ -438,7 +437,7 @@ class FifoSteps(GrantedSteps):
 
     def alter(self, options: QueueOptions, timeout: float) -> Steps[None]:
         """From now on these are so; this user takes it as it is then."""
-        yield from self.ask_about(Alter(self.name, altered_options(options)), timeout)
+        yield from self.ask_about(Alter(self.name, *altered_options(options)), timeout)
         self._grant = None
 
     def pause(self, paused: bool, timeout: float) -> Steps[None]:

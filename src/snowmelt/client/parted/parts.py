@@ -27,8 +27,8 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
 from snowmelt.client.leases.steps import LeaseReply, LeaseUpdate, both
 from snowmelt.client.parted.lease import held_of, together
-from snowmelt.client.queue.bodies import NOT_UNIQUE, Key, PutItems, Unique, as_key, chosen
-from snowmelt.client.queue.options import ProducerSequence
+from snowmelt.client.queue.bodies import NOT_UNIQUE, PutItems, Unique, chosen
+from snowmelt.client.queue.options import Key, ProducerSequence, as_key
 from snowmelt.core.errors import (
     BadOption,
     DiskFull,

@@ -10,10 +10,11 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import with_ranks
 from snowmelt.client.leases.steps import Seen, checked_count
 from snowmelt.client.priority.steps import RankedSteps
-from snowmelt.client.queue.bodies import Key, as_unique
+from snowmelt.client.queue.bodies import as_unique
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.group_steps import GroupBodies
+from snowmelt.client.queue.options import Key
 from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.client.tracing import Tracing

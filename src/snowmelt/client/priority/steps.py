@@ -25,14 +25,13 @@ from snowmelt.client.parted.parts import place_of
 from snowmelt.client.priority.sorting import Prioritized, ranked_parcels, sorted_parcel
 from snowmelt.client.queue.bodies import (
     NOT_UNIQUE,
-    Key,
     PutItems,
     Unique,
     labelled,
     packed_headers,
     parcel,
 )
-from snowmelt.client.queue.options import ProducerSequence
+from snowmelt.client.queue.options import Key, ProducerSequence
 from snowmelt.client.queue.ranks import Ranks, checked_priority
 from snowmelt.client.queue.staging_steps import stage
 from snowmelt.core.batch import Batch, Buffer

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import msgspec
 
-from snowmelt.client.queue.options import seconds_of
+from snowmelt.client.queue.options import Key, as_key, seconds_of
 from snowmelt.core.batch import ONE, Batch, Buffer
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.headers import headers_in
@@ -109,23 +109,6 @@ def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterat
                 yield _packed(part, edges)
                 continue
         yield from _drawn(part, limit)
-
-
-Key = str | bytes
-"""Of an item, such as the tenant that it is for."""
-
-
-def as_key(key: object, option: str = "key") -> bytes:
-    """A key as it is kept; raises `BadOption`.
-
-    >>> as_key("tenant-7")
-    b'tenant-7'
-    """
-    if isinstance(key, str):
-        key = key.encode("utf-8", "surrogatepass")
-    if isinstance(key, bytes) and 0 < len(key) <= KEY_BYTES_MAX:
-        return key
-    raise BadOption(option, key, f"text or bytes, of 1 to {KEY_BYTES_MAX} bytes")
 
 
 class Unique(msgspec.Struct, frozen=True):

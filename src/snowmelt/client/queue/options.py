@@ -16,19 +16,28 @@ from snowmelt.protocols.queue.settings import (
     ANY,
     FLAGS,
     FOR_EVER,
+    KEY_BYTES_MAX,
     OF_PARTITIONS,
     OF_PRIORITIES,
     OPTIONS,
     PRIORITIES_MAX,
     REPLICAS_MAX,
     RETENTION_LONGEST,
+    WEIGHT_MAX,
     QueueSettings,
+    Weights,
+    shown_weights,
+    weights_of,
 )
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
 _PRODUCER_MAX: Final = 64
 _SEQUENCE_MAX: Final = 2**62
 _CHANCE: Final = Random()
+
+
+Key = str | bytes
+"""Of an item, such as the tenant that it is for."""
 
 
 class QueueOptions(TypedDict, total=False):
@@ -49,6 +58,7 @@ class QueueOptions(TypedDict, total=False):
     per_second_by_key: int
     per_second: int
     fair: bool
+    weights: Mapping[Key, int]
     partitions: int
 
 
@@ -64,14 +74,22 @@ def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
     snowmelt.core.errors.BadOption: lease is 0; allowed: 0.1 to 43200 seconds
     """
     given = read_options(options, OPTIONS | OF_PARTITIONS)
-    return QueueSettings(**({"replicas": 0} | given)).checked() if given else None
+    return _checked_settings({"replicas": 0} | given) if given else None
 
 
-def altered_options(options: QueueOptions) -> tuple[tuple[str, int], ...]:
-    """What is to be altered, as a call names it.
+def _checked_settings(given: Mapping[str, Any]) -> QueueSettings:
+    weights = weights_of(given.get("weights", {}))
+    said = QueueSettings(**{**given, "weights": weights}).checked()
+    if said.weights and not said.fair:
+        raise BadOption("weights", shown_weights(said.weights), "only with fair=True")
+    return said
 
-    >>> altered_options({"lease": 60, "max_items": 0})
-    (('lease', 60000000000), ('items_max', 0))
+
+def altered_options(options: QueueOptions) -> tuple[tuple[tuple[str, int], ...], Weights]:
+    """What is to be altered, as a call names it; weights of keys apart.
+
+    >>> altered_options({"lease": 60, "weights": {"a": 3}})
+    ((('lease', 60000000000),), ((b'a', 3),))
     >>> altered_options({})
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: option is 'nothing'; allowed: replicas, durable_copies,...
@@ -80,7 +98,9 @@ def altered_options(options: QueueOptions) -> tuple[tuple[str, int], ...]:
     if strange is not None or not options:
         allowed = ", ".join(OPTIONS) + (f"; {FOR_EVER}" if strange else "")
         raise BadOption("option", strange or "nothing", allowed)
-    return tuple(read_options(options, OPTIONS).items())
+    given = read_options(options, OPTIONS)
+    weights = given.pop("weights", {})
+    return tuple(given.items()), tuple(weights.items())
 
 
 class PriorityOptions(QueueOptions, total=False):
@@ -103,7 +123,20 @@ def ranked_settings(**options: Unpack[PriorityOptions]) -> QueueSettings | None:
     given = read_options(options, OPTIONS | OF_PRIORITIES | OF_PARTITIONS)
     if not given:
         return None
-    return QueueSettings(**({"replicas": 0, "priorities": ANY} | given)).checked()
+    return _checked_settings({"replicas": 0, "priorities": ANY} | given)
+
+
+def as_key(key: object, option: str = "key") -> bytes:
+    """A key as it is kept; raises `BadOption`.
+
+    >>> as_key("tenant-7")
+    b'tenant-7'
+    """
+    if isinstance(key, str):
+        key = key.encode("utf-8", "surrogatepass")
+    if isinstance(key, bytes) and 0 < len(key) <= KEY_BYTES_MAX:
+        return key
+    raise BadOption(option, key, f"text or bytes, of 1 to {KEY_BYTES_MAX} bytes")
 
 
 def seconds_of(option: str, value: object, lowest: float, highest: float) -> Duration:
@@ -125,9 +158,27 @@ def read_options(options: Mapping[str, Any], allowed: Mapping[str, str]) -> dict
             raise BadOption("option", option, ", ".join(allowed))
         if option == "priorities" and value in (int, float):
             given.update(priorities=ANY, floats=value is float)
+        elif option == "weights":
+            given[option] = _read_weights(value)
         else:
             given[allowed[option]] = _read(option, value)
     return given
+
+
+def _read_weights(value: object) -> dict[bytes, int]:
+    """Of keys, as text or bytes.
+
+    >>> _read_weights({"a": 0})
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: the weight of b'a' is 0; allowed: 1 to 1000
+    """
+    if not isinstance(value, Mapping):
+        raise BadOption("weights", value, 'a mapping of keys to whole numbers, as {"tenant-7": 3}')
+    weights = {as_key(key): weight for key, weight in value.items()}
+    for key, weight in weights.items():
+        if type(weight) is not int or not 1 <= weight <= WEIGHT_MAX:
+            raise BadOption(f"the weight of {key!r}", weight, f"1 to {WEIGHT_MAX}")
+    return weights
 
 
 def _read(option: str, value: object) -> int:

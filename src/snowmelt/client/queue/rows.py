@@ -7,7 +7,7 @@ import msgspec
 
 from snowmelt.client.queue.overviews import QueueOverview
 from snowmelt.core.instant import SECOND
-from snowmelt.protocols.queue.settings import FLAGS, OF_KEYS, QueueSettings
+from snowmelt.protocols.queue.settings import FLAGS, OF_KEYS, QueueSettings, shown_weights
 from snowmelt.protocols.queue.statuses import QueueStatus
 
 
@@ -118,6 +118,7 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
         "retention": settings.retention / SECOND,
         "partitions": settings.partitions,
         **_by_key(settings),
+        **({"weights": shown_weights(settings.weights)} if settings.weights else {}),
     }
 
 

@@ -11,7 +11,8 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import delay_of
-from snowmelt.client.queue.bodies import Key, as_bytes, as_key, packed_headers
+from snowmelt.client.queue.bodies import as_bytes, packed_headers
+from snowmelt.client.queue.options import Key, as_key
 from snowmelt.client.queue.timetables import Timetable
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, TooLarge

@@ -23,7 +23,8 @@ from snowmelt.client.connection.waits import LATE, Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
-from snowmelt.client.queue.bodies import CALL, Key
+from snowmelt.client.queue.bodies import CALL
+from snowmelt.client.queue.options import Key
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import (
     BadOption,

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from snowmelt.client.connection.session import checked
 from snowmelt.client.leases.views import ItemsView, ItemView
-from snowmelt.client.queue.bodies import Key
 from snowmelt.client.queue.open_once import root
+from snowmelt.client.queue.options import Key
 from snowmelt.client.queue.step_parts import StepParts
 from snowmelt.core.errors import BadOption
 

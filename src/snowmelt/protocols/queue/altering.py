@@ -49,7 +49,7 @@ class Altering:
         presence = self._outbox.presence
         try:
             nodes = 0 if presence is None else len(presence.keepers)
-            wanted = self._home.asked_for.altered(dict(ask.settings), nodes)
+            wanted = self._home.asked_for.altered(dict(ask.settings), nodes, ask.weights)
         except BadOption as error:
             self._log.owe(ReplyTo(operation, Declined("BadOption", str(error))))
             return

@@ -16,10 +16,13 @@ An item may have a *key*, such as the tenant or the account that it is for.
    A get that takes items *together* has several of a key at once, one behind the other. None of
    that key is given then until the last of those has ended or gone back.
 5. `per_second` and `per_second_by_key`: see `pacing.py`.
-6. `fair`: the key with the least in hand comes next; of several the one that was given nothing for
-   the longest time in this term, and of those the one whose first item comes first in the queue's
-   order. So a priority counts within a key, and between keys that are even. Of keys that have no
-   items it is not known for ever.
+6. `fair`: the key with the least in hand comes next. A key of weight w counts as one for each w
+   that it has in hand, so it has w times as many as others. Of several that count the same comes
+   the one that has the first *turn*. Whose item is given has its next turn 1/w later than this one
+   was, or than the last that anybody had. So w times as many come of it, and of keys of one weight
+   the one that was given nothing for the longest time. Then the one comes whose first item does in
+   the queue's order: so a priority counts within a key, and between keys that are even. Turns are
+   those of this term, and of keys that have no items they are not known for ever.
 7. Items without a key have no order and no limit of a key. For fairness they are one key.
 8. A get takes the first that it may, one by one, each as if the ones before were in hand already.
    One that may take none waits as in an empty queue. Whatever lets some go on serves it: an
@@ -44,7 +47,8 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import KEY_MIN, packed, unpacked
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.batches import SEVERAL, Batches
-from snowmelt.protocols.queue.key_names import IDLE_MAX, NO_KEY, KeyNames
+from snowmelt.protocols.queue.fair_turns import FairTurns
+from snowmelt.protocols.queue.key_names import NO_KEY, KeyNames
 from snowmelt.protocols.queue.keys import KeysByPosition
 from snowmelt.protocols.queue.labels import named_keys
 from snowmelt.protocols.queue.pacing import Pace
@@ -61,8 +65,8 @@ _SPARE: Final = 64
 
 
 Entry = tuple[int, int, int, int]
-"""How much a key has in hand, and when it was given something last, if that matters; the rank of
-its first item, and its number."""
+"""How much a key has in hand for its weight, and its turn, if these matter; the rank of its first
+item, and its number."""
 
 
 class Waiting(msgspec.Struct):
@@ -117,7 +121,6 @@ class ByKey:
         self._batches = batches
         self._ranks = ranks
         """Where priorities have no number: the key of 64 bits that orders each position."""
-        self._fair = bool(settings.fair)
         self._in_order = bool(settings.in_order_by_key)
         self._at_once = settings.at_once_each or NO_LIMIT
         self._together = settings.at_once_by_key or NO_LIMIT
@@ -129,10 +132,7 @@ class ByKey:
         self._waiting: dict[int, Waiting] = {}
         self._rests: set[int] = set()
         """Which keys have had as many as a second allows."""
-        self._turns: dict[int, int] = {}
-        """Which item was the last of each key that was given, if that matters (rule 6)."""
-        self._given = 0
-        """How many were."""
+        self._turns = FairTurns(dict(settings.weights), self.names) if settings.fair else None
         self._open: list[Entry] = []
         """A heap of entries; those that no key has any more are passed over."""
 
@@ -301,8 +301,9 @@ class ByKey:
         if self._may(number, held) and not (
             self._in_order and self._delays.count and number and ranks[0] & PLACE not in self._ready
         ):
-            turn = self._turns.get(number, 0)
-            entry = (held if self._fair else 0), turn, ranks[0], number
+            turns = self._turns
+            share = (0, 0) if turns is None else turns.share(number, held)
+            entry = *share, ranks[0], number
         if entry == key.entry:
             return
         key.entry = entry
@@ -398,7 +399,7 @@ class ByKey:
 
     def _give_fresh(self, where: Interval, get: "_Get") -> None:
         """Those of some that are fresh which a get may take; the others wait (rule 10)."""
-        waiting, held, most = self._waiting, self.held, get.most
+        waiting, held, most, turns = self._waiting, self.held, get.most, self._turns
         simple = get.pace is None and not get.weighed
         stop = where.stop
         for position, number in enumerate(self._batches.numbers(where), start=where.start):
@@ -406,7 +407,7 @@ class ByKey:
                 stop = position
                 break
             mine = held.get(number, 0)
-            after = self._fair and (mine or number in self._turns)
+            after = turns is not None and (mine or number in turns)
             if after or number in waiting or not self._may(number, mine):
                 pass
             elif simple or (
@@ -428,11 +429,8 @@ class ByKey:
         self.hand[position] = number
         self.held[number] = self.held.get(number, 0) + 1
         chosen.append(position)
-        if self._fair:
-            self._given += 1
-            self._turns[number] = self._given
-            if len(self._turns) > 2 * len(self._items) + IDLE_MAX:
-                self._turns = {one: at for one, at in self._turns.items() if one in self._items}
+        if self._turns is not None:
+            self._turns.give(number, self._items)
 
     # --- as it is found again ---------------------------------------------------------------------
 
@@ -477,8 +475,9 @@ class ByKey:
             goes = some and self._may(number, held) and some[0] & PLACE in self._ready
             assert (key.entry is not None) == bool(goes), "a key is held up, or goes on, wrongly"
             if key.entry is not None:
-                turn = self._turns.get(number, 0)
-                assert key.entry == (held if self._fair else 0, turn, some[0], number)
+                turns = self._turns
+                share = (0, 0) if turns is None else turns.share(number, held)
+                assert key.entry == (*share, some[0], number)
                 assert key.entry in self._open
 
 

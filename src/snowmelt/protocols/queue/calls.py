@@ -21,7 +21,7 @@ from snowmelt.protocols.queue.schedules import (
     ScheduleRows,
     Unschedule,
 )
-from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings
+from snowmelt.protocols.queue.settings import PRIORITIES_MAX, QueueSettings, Weights
 from snowmelt.protocols.queue.statuses import (
     Consumers,
     ItemStatus,
@@ -93,10 +93,7 @@ class Open(msgspec.Struct, frozen=True, tag="fifo.open", array_like=True):
 
 
 class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
-    """The grant: put into the queue at `store`, get from it at `master`, until told otherwise.
-
-    Both are the queue's leader.
-    """
+    """The grant: put at `store` and get at `master`, until told otherwise: both are its leader."""
 
     queue: Label
     settings: QueueSettings
@@ -533,10 +530,11 @@ class Groups(msgspec.Struct, frozen=True, tag="fifo.groups", array_like=True):
 
 
 class Alter(msgspec.Struct, frozen=True, tag="fifo.alter", array_like=True):
-    """From now on some settings are so, by the names that `QueueSettings` has for them."""
+    """From now on these are so, as `QueueSettings` names them; other keys keep their weights."""
 
     queue: Label
     settings: Annotated[tuple[tuple[Label, Number], ...], MANY]
+    weights: Annotated[Weights, MANY] = ()
 
 
 class Purge(msgspec.Struct, frozen=True, tag="fifo.purge", array_like=True):

@@ -1,7 +1,8 @@
 """What a person chooses for one queue, checked where it is made."""
 
 from collections.abc import Mapping
-from typing import Final
+from shlex import quote
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -42,6 +43,13 @@ KEYS_MAX: Final = 1_000_000
 UNIQUE_BYTES_MAX: Final = 256
 """Of a uniqueness key (`uniques.py`)."""
 PER_SECOND_MAX: Final = 1_000_000
+WEIGHT_MAX: Final = 1_000
+WEIGHTS_MAX: Final = 100
+"""So many keys have another weight than 1: they go with each word that names settings."""
+Weights = tuple[
+    tuple[Annotated[bytes, msgspec.Meta(min_length=1, max_length=KEY_BYTES_MAX)], Number], ...
+]
+"""Keys with their weights, in the order of the keys."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -89,6 +97,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Whether the key with the least in hand comes next; 1 for yes."""
     retention: Length = Duration(0)
     """What waits for longer ends (`retention.py`); 0 is for ever."""
+    weights: Annotated[Weights, msgspec.Meta(max_length=WEIGHTS_MAX)] = ()
+    """Of keys that do not count as all others for `fair`."""
 
     @property
     def by_key(self) -> bool:
@@ -176,8 +186,12 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         """
         return self.durable_copies or 1 if self.grows else self.copies_needed
 
-    def altered(self, some: Mapping[str, int], nodes: int) -> "QueueSettings":
+    def altered(
+        self, some: Mapping[str, int], nodes: int, weights: Weights = ()
+    ) -> "QueueSettings":
         """The same but for these, where so many nodes are present; raises `BadOption`.
+
+        A key whose weight is not named has the one of before.
 
         >>> QueueSettings(lease=seconds(60)).altered({"items_max": 9}, nodes=1).items_max
         9
@@ -186,10 +200,14 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         snowmelt.core.errors.BadOption: option is 'priorities'; allowed: replicas, durable_copies...
         """
         for name in some:
-            if name not in OPTIONS.values():
+            if name not in OPTIONS.values() or name == "weights":
                 raise BadOption("option", name, f"{', '.join(OPTIONS)}; {FOR_EVER}")
-        said = {"grows": False} if "replicas" in some else {}
+        said: dict[str, Any] = {"grows": False} if "replicas" in some else {}
+        if weights:
+            said["weights"] = weights_of(dict(self.weights) | dict(weights))
         wanted = msgspec.structs.replace(self, **some, **said)
+        if weights and not wanted.fair:
+            raise BadOption("weights", shown_weights(weights), "only with fair=True")
         return wanted.checked() if wanted.replicas == self.replicas else wanted.made_on(nodes)
 
     @property
@@ -240,6 +258,11 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         for name, value, lowest, highest in bounds:
             if not lowest <= value <= highest:
                 raise BadOption(name, value, f"{lowest} to {highest}")
+        for key, weight in self.weights:
+            if not 1 <= weight <= WEIGHT_MAX:
+                raise BadOption(f"the weight of {key!r}", weight, f"1 to {WEIGHT_MAX}")
+        if len(self.weights) > WEIGHTS_MAX:
+            raise BadOption("weights", f"{len(self.weights)} keys", f"at most {WEIGHTS_MAX}")
         if self.floats and self.priorities != ANY:
             raise BadOption("floats", "true", "only with any priorities, not with a number of them")
         for name, value in (("at_once", self.at_once), ("per_second", self.per_second)):
@@ -276,12 +299,27 @@ OPTIONS: Final = {
     "inline_max": "inline_max",
     "retention": "retention",
     **OF_KEYS,
+    "weights": "weights",
 }
 """What a person calls each setting of a fifo."""
 OF_PRIORITIES: Final = {"priorities": "priorities", "largest_first": "largest_first"}
 """And what else a queue with priorities has."""
 OF_PARTITIONS: Final = {"partitions": "partitions"}
 """And what any queue is made with, for good."""
+
+
+def weights_of(some: Mapping[bytes, int]) -> Weights:
+    """As they are kept: a weight of 1 is as none.
+
+    >>> weights_of({b"b": 3, b"c": 1, b"a": 2})
+    ((b'a', 2), (b'b', 3))
+    """
+    return tuple(sorted([one for one in some.items() if one[1] != 1]))
+
+
+def shown_weights(weights: Weights) -> dict[str, int]:
+    """As a person reads them."""
+    return {key.decode(errors="backslashreplace"): weight for key, weight in weights}
 
 
 def differences(there: QueueSettings, asked: QueueSettings) -> str:
@@ -295,6 +333,8 @@ def differences(there: QueueSettings, asked: QueueSettings) -> str:
     'partitions=1, asked 8'
     >>> differences(QueueSettings(priorities=ANY), QueueSettings(priorities=ANY, floats=True))
     'priorities=any int, asked any float'
+    >>> differences(QueueSettings(weights=((b"a", 3),)), QueueSettings())
+    "weights={'a': 3}, asked none"
     """
     there, asked = there.told, _beside(there, asked).told
     return "; ".join(
@@ -317,6 +357,8 @@ def otherwise(queue: str, there: QueueSettings, asked: QueueSettings) -> str:
 
     >>> otherwise("jobs", QueueSettings(), QueueSettings(lease=seconds(60)))
     "queue 'jobs' is there with other settings: lease=30, asked 60; leave them out to ...
+    >>> otherwise("jobs", QueueSettings(weights=((b"a", 3),)), QueueSettings(weights=((b"b", 2),)))
+    "... alter it: snowmelt alter jobs --weight a=1 --weight b=2"
     """
     text = f"queue {queue!r} is there with other settings: {differences(there, asked)}"
     asked = _beside(there, asked)
@@ -324,7 +366,7 @@ def otherwise(queue: str, there: QueueSettings, asked: QueueSettings) -> str:
     if any(getattr(there, name) != getattr(asked, name) for name in of_order):
         return f"{text}; {FOR_EVER}"
     words = " ".join(
-        _word(option, getattr(asked, name))
+        _word(option, there, asked)
         for option, name in OPTIONS.items()
         if getattr(there, name) != getattr(asked, name)
     )
@@ -333,9 +375,14 @@ def otherwise(queue: str, there: QueueSettings, asked: QueueSettings) -> str:
     )
 
 
-def _word(option: str, value: int) -> str:
+def _word(option: str, there: QueueSettings, asked: QueueSettings) -> str:
     """As a command has it."""
-    name = option.replace("_", "-")
+    name, value = option.replace("_", "-"), getattr(asked, OPTIONS[option])
+    if option == "weights":
+        weights = shown_weights(
+            tuple((dict.fromkeys(dict(there.weights), 1) | dict(value)).items())
+        )
+        return " ".join([f"--weight {quote(f'{key}={one}')}" for key, one in weights.items()])
     if option in FLAGS:
         return f"--{name}" if value else f"--no-{name}"
     return f"--{name} {_said(option, value)}"
@@ -356,5 +403,7 @@ def _shown(option: str, settings: QueueSettings, name: str) -> str:
         return '"always"'
     if option in FLAGS:
         return str(bool(value))
-    limits = "max_items", "max_bytes", "retention", *OF_KEYS
+    if option == "weights" and value:
+        return str(shown_weights(value))
+    limits = "max_items", "max_bytes", "retention", "weights", *OF_KEYS
     return "none" if option in limits and not value else _said(option, value)

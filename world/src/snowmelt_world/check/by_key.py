@@ -7,13 +7,17 @@
    what became of it, or until `held`. No more are at any moment than the limit says.
 3. *In a second.* A lease was given while its get lasted. So many gets as the limit says may lie
    within one second from the first one's call to the last one's return; one more may not.
+4. *Fair.* With the last item of a key in a get, so many of it were in hand for certain; of another
+   key, of which an item was ready for certain all the time that the get lasted, so many at most.
+   Of a key of weight w each w whole ones count as one; the other key's may not be fewer. It is for
+   histories without other limits, without delays, and in which no get's answer was lost.
 
 In none of them is anything wrong that might have been right: what is not certain is let pass. The
 world's clock must go as leaders' do.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import Final
 
@@ -24,6 +28,7 @@ from snowmelt_world.check.verdict import Invalid, Valid, Verdict
 IN_ORDER: Final = "in_order_by_key"
 AT_ONCE: Final = "at_once"
 PER_SECOND: Final = "per_second"
+FAIR: Final = "fair"
 ALL: Final = "all items"
 
 
@@ -130,6 +135,57 @@ def check_per_second(history: History, most: int, *, by_key: bool) -> Verdict:
                 sentence = f"{len(within)} of {what} were given within a second, and {most} may be"
                 return Invalid(PER_SECOND, sentence, tuple(within))
     return Valid(PER_SECOND)
+
+
+def check_fair(history: History, weights: Mapping[str, int]) -> Verdict:
+    """Rule 4.
+
+    >>> put = Operation("p", Kind.PUT, ("a", "b", "c"), 1, 2, keys=("k", "k", "other"))
+    >>> gets = [Operation("c", Kind.GET, (one,), at, at + 1) for one, at in (("a", 3), ("b", 5))]
+    >>> print(check_fair(History.of([put, *gets]), {"k": 2}))
+    fair: valid
+    >>> print(check_fair(History.of([put, *gets]), {"other": 2}))
+    fair: invalid: 'k' came with 1 in hand, and 'other' was ready with 0
+        c get 'b' [5, 6]
+    """
+    keys, since = dict[Value, str](), dict[Value, int]()
+    for put in history.succeeded(Kind.PUT):
+        keys |= zip(put.values, put.keys or ("",) * len(put.values), strict=True)
+        since |= dict.fromkeys(put.values, put.until)
+    ends: dict[tuple[Value, int | None], Operation] = {}
+    for kind in (Kind.ACK, Kind.BACK):
+        ends |= {(value, one.token): one for value, one in rows(history.attempted(kind))}
+    gets = history.succeeded(Kind.GET)
+    stays = [(value, get, ends.get((value, get.token))) for value, get in rows(gets)]
+    for get in gets:
+        surely, perhaps, away = _hands(get, stays)
+        sure, most = (Counter([keys[one] for one in some]) for some in (surely, perhaps))
+        ready = {keys[one] for one, at in since.items() if at <= get.called and one not in away}
+        for key, more in Counter([keys[one] for one in get.values]).items():
+            mine = sure[key] + more - 1
+            for other in sorted(ready - {key}):
+                if most[other] // weights.get(other, 1) < mine // weights.get(key, 1):
+                    said = f"{key!r} came with {mine} in hand, and {other!r} was ready with"
+                    return Invalid(FAIR, f"{said} {most[other]}", (get,))
+    return Valid(FAIR)
+
+
+def _hands(
+    get: Operation, stays: Iterable[tuple[Value, Operation, Operation | None]]
+) -> tuple[list[Value], list[Value], set[Value]]:
+    """What was in hand besides while a get lasted, or perhaps was; and what was not there then."""
+    surely, perhaps, away = list[Value](), list[Value](), set[Value]()
+    for value, own, end in stays:
+        if own.called >= get.until and own is not get:
+            continue
+        over = end is not None and end.until <= get.called
+        if not over:
+            perhaps.append(value)
+        if not over or end is None or end.kind is Kind.ACK:
+            away.add(value)
+        if own.until <= get.called and (end is None or end.called >= get.until):
+            surely.append(value)
+    return surely, perhaps, away
 
 
 def _sorted(

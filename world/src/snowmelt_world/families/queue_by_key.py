@@ -2,7 +2,9 @@
 
 Some put items of a few keys, take some, and acknowledge them or give them back, at once or for
 later. When the load is over one of them takes the rest. What they saw is a history, of which the
-checks of `check/by_key.py` say whether it may be. With it each item comes in the end.
+checks of `check/by_key.py` say whether it may be. With it each item comes in the end. Then it puts
+more, and takes those without other limits than fairness: by the weights that the queue was made
+with, whatever happened since, and by one that is altered.
 """
 
 from collections.abc import Sequence
@@ -22,7 +24,12 @@ from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.statuses import QueueStatus
-from snowmelt_world.check.by_key import check_at_once, check_in_order_by_key, check_per_second
+from snowmelt_world.check.by_key import (
+    check_at_once,
+    check_fair,
+    check_in_order_by_key,
+    check_per_second,
+)
 from snowmelt_world.check.history import Ended, History, Kind, Operation, Value
 from snowmelt_world.check.verdict import Invalid, Verdict
 from snowmelt_world.families.fifo_actors import Phase, Stage
@@ -33,6 +40,11 @@ from snowmelt_world.faults import ClockJump
 from snowmelt_world.judge.deleted import DeletedLedger
 from snowmelt_world.world import Broken, World
 
+EVEN: Final = {
+    "in_order_by_key": False, "at_once_by_key": 0, "at_once": 0, "per_second_by_key": 0,
+    "per_second": 0, "lease": 600,
+}  # fmt: skip
+"""So nothing but fairness says what comes next, and no lease ends."""
 LOST_AFTER: Final = 8
 """So often it tries in vain before it gives up the queue: the node of its one copy may be gone."""
 KEYS: Final = ("", "a", "b", "c")
@@ -48,6 +60,10 @@ class KeyLedger(msgspec.Struct):
     leaps: bool
     """Whether clocks of nodes leap: then none says how long a lease or a second lasts."""
     seen: list[Operation] = []
+    turns: list[Operation] = []
+    """What was seen when all else was over, and each call answered."""
+    weights: dict[str, int] = {}
+    """By which those were given."""
     drained: bool = False
     made: bool = False
 
@@ -64,7 +80,9 @@ class KeyLedger(msgspec.Struct):
     def verdicts(self) -> list[Verdict]:
         """What the checks say."""
         history, said = History.of(self.seen), self.settings
-        found = [check_in_order_by_key(history)] if said.in_order_by_key else []
+        found = [check_fair(History.of(self.turns), self.weights)]
+        if said.in_order_by_key:
+            found.append(check_in_order_by_key(history))
         if self.leaps:
             return found
         if said.at_once:
@@ -94,6 +112,13 @@ def _sure(one: Operation) -> tuple[Value, ...]:
     return one.values if one.ended is Ended.SUCCEEDED else ()
 
 
+class Taken(msgspec.Struct, frozen=True):
+    """What one get had."""
+
+    values: list[str] = []
+    delivered: LeasedItems | None = None
+
+
 class KeyUser(User):
     """Puts and takes."""
 
@@ -107,6 +132,7 @@ class KeyUser(User):
         self.steps = FifoSteps(ledger.queue, None, producer, chance)
         """They take the queue as it is: it is altered."""
         self._puts_made = 0
+        self._notes = ledger.seen
         self._turns = Random(name)  # beside the other draws, which stay as they were
 
     def make(self) -> None:
@@ -134,7 +160,7 @@ class KeyUser(User):
 
     def _note(self, kind: Kind, values: Sequence[Value], called: Instant, **more: Any) -> None:
         row = {"returned": self.now, **more}
-        self.keys.seen.append(
+        self._notes.append(
             msgspec.convert(
                 {
                     "process": str(self.name),
@@ -150,11 +176,17 @@ class KeyUser(User):
 
     def _puts_some(self) -> Steps[None]:
         count = self.chance.choice((1, 1, 2, 5))
-        first, self._puts_made = self._puts_made, self._puts_made + count
-        values = [f"{self.name}/{at}" for at in range(first, first + count)]
-        keys = [self.chance.choice(KEYS) for _ in values]
-        called, delay = self.now, self.chance.choice((0.0, 0.0, 0.0, 1.0))
-        told = {"keys": tuple(keys)}
+        keys = [self.chance.choice(KEYS) for _ in range(count)]
+        try:
+            yield from self._puts_of(keys, self.chance.choice((0.0, 0.0, 0.0, 1.0)))
+        except FAILURES:
+            return
+
+    def _puts_of(self, keys: list[str], delay: float) -> Steps[None]:
+        """An item of each of these."""
+        first, self._puts_made = self._puts_made, self._puts_made + len(keys)
+        values = [f"{self.name}/{at}" for at in range(first, self._puts_made)]
+        called, told = self.now, {"keys": tuple(keys)}
         try:
             (where,) = yield from self.steps.put_many(
                 [one.encode() for one in values], None, delay, SECONDS, None,
@@ -162,8 +194,8 @@ class KeyUser(User):
             )  # fmt: skip
         except FAILURES:
             self._note(Kind.PUT, values, called, returned=None, ended=Ended.UNKNOWN, **told)
-        else:
-            self._note(Kind.PUT, values, called, positions=tuple(where), **told)
+            raise
+        self._note(Kind.PUT, values, called, positions=tuple(where), **told)
 
     def _alters(self) -> Steps[None]:
         """A new term of the same leader, with other leases."""
@@ -180,28 +212,42 @@ class KeyUser(User):
 
     def take(self, most: int, acks: float) -> Steps[bool]:
         """Some items; whether there were any."""
-        called, wait = self.now, Wait(self.chance.choice((0.0, 0.5, 3.0)))
-        how = LeaseOptions(together=self._turns.random() < 0.3)
+        wait = Wait(self.chance.choice((0.0, 0.5, 3.0)))
+        taken = yield from self._leases(most, wait, together=self._turns.random() < 0.3)
+        if taken is None or not taken.values:
+            return taken is not None
+        yield pause(self.some(seconds(1)))
+        if self.chance.random() >= acks:
+            yield from self._ends(taken, Kind.BACK, self.chance.choice((0.0, 1.0)))
+        else:
+            yield from self._ends(taken, Kind.ACK)
+        return True
+
+    def _leases(self, most: int, wait: Wait, *, together: bool) -> Steps["Taken | None"]:
+        called, how = self.now, LeaseOptions(together=together)
         asks = self.steps.ask_lease(most, BYTES, wait, ahead=False, before=-1, how=how)
         answer = yield from asks
         if answer is None or not answer.leased.token:
-            return False
+            return None
         delivered = yield from self.steps.delivered(answer.leased, answer.asked, BYTES)
         if delivered is None:
-            return True
+            return Taken()
         places = [place for where in delivered.positions for place in where]
         bodies = values_of(delivered)
         values = [bodies[place] for place in places]
-        token = delivered.token
-        self._note(
-            Kind.GET, values, called, positions=tuple(places), token=token, held=delivered.ends
-        )
-        yield pause(self.some(seconds(1)))
-        called, word = self.now, LeaseUpdate(token, done=delivered.positions)
-        kind = Kind.ACK
-        if self.chance.random() >= acks:
-            kind, due = Kind.BACK, self.chance.choice((0.0, 1.0))
-            word = LeaseUpdate(token, back=delivered.positions, delay=seconds(due), reason="no")
+        about = {"positions": tuple(places), "token": delivered.token, "held": delivered.ends}
+        self._note(Kind.GET, values, called, **about)
+        return Taken(values, delivered)
+
+    def _ends(self, taken: "Taken", kind: Kind, due: float = 0.0) -> Steps[None]:
+        """They are acknowledged, or go back."""
+        delivered, called = taken.delivered, self.now
+        assert delivered is not None
+        word = LeaseUpdate(delivered.token, done=delivered.positions)
+        if kind is Kind.BACK:
+            back = delivered.positions
+            word = LeaseUpdate(delivered.token, back=back, delay=seconds(due), reason="no")
+        values, token = taken.values, delivered.token
         try:
             _, refused = yield from self.steps.tell(delivered, word)
         except FAILURES:
@@ -209,7 +255,32 @@ class KeyUser(User):
             raise
         ended = Ended.SUCCEEDED if refused is None else Ended.FAILED
         self._note(kind, values, called, token=token, ended=ended)
-        return True
+
+    def take_turns(self) -> Steps[None]:
+        """Nothing is in the queue; what comes then comes in fair turns."""
+        ledger, chance = self.keys, self._turns
+        self._notes, held = ledger.turns, list[Taken]()
+        own = chance.choice((1, 2, 4))
+        ledger.weights = {key.decode(): one for key, one in ledger.settings.weights} | {"c": own}
+        options: Any = EVEN | {"weights": {"c": own}}
+        try:
+            yield from self.steps.alter(options, SHORT)
+            yield pause(seconds(2))  # in a leader's first second a rate lets nothing go
+            yield from self._puts_of([chance.choice(KEYS) for _ in range(40)], 0.0)
+            while True:
+                if len(held) > chance.randrange(16):
+                    one = held.pop(chance.randrange(len(held)))
+                    yield from self._ends(one, chance.choice((Kind.ACK, Kind.ACK, Kind.BACK)))
+                    continue
+                taken = yield from self._leases(chance.choice((1, 1, 3)), Wait(0.0), together=False)
+                if taken is not None and taken.values:
+                    held.append(taken)
+                elif not held:
+                    return
+                else:
+                    yield from self._ends(held.pop(), Kind.ACK)
+        except FAILURES:
+            ledger.turns.clear()
 
     def is_empty(self, status: QueueStatus) -> bool:
         """Whether nothing comes any more."""
@@ -225,6 +296,8 @@ class KeyUser(User):
                 status = yield from self.steps.stats(SHORT)
                 if self.is_empty(status):
                     self.keys.drained = True
+                    if self.keys.settings.weights:
+                        yield from self.take_turns()
                     return
             except NoSuchQueue:
                 return
@@ -267,6 +340,7 @@ class KeyUsers:
             per_second_by_key=dice.choice((0, 0, 1, 2)),
             per_second=dice.choice((0, 0, 3)),
             fair=1,
+            weights=((b"a", 2), (b"b", 3)),
         )
 
     def add(self, world: World, dice: Random, nodes: int, end: Instant) -> None:

@@ -20,11 +20,11 @@ from snowmelt.client.queue.bodies import (
     CALL,
     NOT_UNIQUE,
     CallLimit,
-    Key,
     PutItems,
     Unique,
     parcels,
 )
+from snowmelt.client.queue.options import Key
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed

@@ -125,7 +125,7 @@ class ByKey:
         self._at_once = settings.at_once_each or NO_LIMIT
         self._together = settings.at_once_by_key or NO_LIMIT
         self._most = 1 if self._in_order else self._together
-        self._items: dict[int, int] = {}
+        self._items = Counter[int]()
         """How many items of each key live."""
         self._fresh = IntervalSet()
         """What is ready and was not looked at (rule 10)."""
@@ -174,10 +174,8 @@ class ByKey:
             items[number] = items.get(number, 0) + count
             return number
         numbers = self.names.numbers(row)
-        counts = Counter(numbers)
-        for number, much in counts.items():
-            items[number] = items.get(number, 0) + much
-        if len(counts) == 1:
+        items.update(numbers)
+        if numbers.count(numbers[0]) == count:
             return numbers[0]
         self._batches.rows[where.start] = packed(numbers)
         return SEVERAL
@@ -233,6 +231,7 @@ class ByKey:
     def ended(self, where: Interval) -> None:
         """These are to live no more; they are neither ready nor delayed by now."""
         hand, held, items, waiting = self.hand, self.held, self._items, self._waiting
+        fair = self._turns is not None
         for position in range(where.start, where.stop):
             number = hand.pop(position, None)
             if number is None:
@@ -253,8 +252,9 @@ class ByKey:
                 items.pop(number, None)
                 if number:
                     self.names.idle(number, items)
-            if waiting and number in waiting:
-                self._look(waiting[number])
+            key = waiting.get(number) if waiting else None
+            if key is not None and (key.entry is None or key.gone or fair):  # else it goes on
+                self._look(key)
 
     def _rank(self, position: int) -> int:
         """Its place in the queue's order."""
@@ -270,8 +270,10 @@ class ByKey:
         key = self._waiting.get(number)
         if key is None:
             key = self._waiting[number] = Waiting(number, [])
-        heappush(key.ranks, self._rank(position))
-        self._look(key)
+        rank = position if self._ranks is None else self._rank(position)
+        heappush(key.ranks, rank)
+        if key.ranks[0] == rank:  # what stands behind the first changes nothing
+            self._look(key)
         return key
 
     def _look_again(self, number: int) -> None:
@@ -391,7 +393,9 @@ class ByKey:
         while get.pace is None or get.pace.take(number, self.names.name(number)):
             heappop(key.ranks)
             self._give(rank & PLACE, number, get.chosen)
-            rank = get.behind(key, self.held[number], self._fresh, self._ready, self._delays)
+            rank = -1
+            if get.together > 1:
+                rank = get.behind(key, self.held[number], self._fresh, self._ready, self._delays)
             if rank < 0 or (get.weighed and get.is_full(self._batches.mean(rank & PLACE))):
                 self._look(key)
                 return
@@ -399,28 +403,33 @@ class ByKey:
 
     def _give_fresh(self, where: Interval, get: "_Get") -> None:
         """Those of some that are fresh which a get may take; the others wait (rule 10)."""
-        waiting, held, most, turns = self._waiting, self.held, get.most, self._turns
+        waiting, hand, held, turns = self._waiting, self.hand, self.held, self._turns
+        most, chosen, at_once, rests = get.most, get.chosen, self._most, self._rests
         simple = get.pace is None and not get.weighed
         stop = where.stop
         for position, number in enumerate(self._batches.numbers(where), start=where.start):
-            if len(get.chosen) >= most:
+            if len(chosen) >= most:
                 stop = position
                 break
             mine = held.get(number, 0)
             after = turns is not None and (mine or number in turns)
-            if after or number in waiting or not self._may(number, mine):
+            # as `_may` and `_give` say, which are not called for each item here
+            if after or number in waiting or (number and (mine >= at_once or number in rests)):
                 pass
             elif simple or (
                 not (get.weighed and get.is_full(self._batches.mean(position)))
                 and self._takes(number, get.pace)
             ):
-                self._give(position, number, get.chosen)
+                hand[position], held[number] = number, mine + 1
+                chosen.append(position)
+                if turns is not None:
+                    turns.give(number, self._items)
                 continue
-            elif get.most == len(get.chosen):  # it has no room for it
+            elif get.most == len(chosen):  # it has no room for it
                 stop = position
                 break
             entry = self._wait(number, position).entry
-            if entry is not None and entry[:2] == (0, 0):  # it comes before the rest
+            if entry is not None and not entry[0] and not entry[1]:  # it comes before the rest
                 stop = position + 1
                 break
         self._fresh.remove(Interval(where.start, stop))
@@ -436,10 +445,9 @@ class ByKey:
 
     def find(self, live: Iterable[Interval], hand: Iterable[Interval]) -> None:
         """What is fresh, waits and is in hand, where all of it is known by now."""
-        items: Counter[int] = Counter()
+        self._items.clear()
         for where in live:
-            items.update(self._batches.numbers(where))
-        self._items = dict(items)
+            self._items.update(self._batches.numbers(where))
         self.names.find_idle(self._items)
         for where in hand:
             for position, number in zip(where, self._batches.numbers(where), strict=True):

@@ -33,16 +33,18 @@ class FairTurns:
 
     def share(self, number: int, held: int) -> tuple[int, int]:
         """How a key with so many in hand stands beside others; the least comes next."""
-        return held // self._weight(number), self._next.get(number, 0)
+        if self._weights:
+            held //= self._weight(number)
+        return held, self._next.get(number, 0)
 
     def _weight(self, number: int) -> int:
-        weights = self._weights
-        return weights.get(self._names.name(number), 1) if weights else 1
+        return self._weights.get(self._names.name(number), 1)
 
     def give(self, number: int, items: Collection[int]) -> None:
         """It has its turn; `items` has all keys that have items."""
-        known = self._next
-        self._last = turn = max(self._last + 1, known.get(number, 0))
-        known[number] = turn + TURN // self._weight(number)
+        known, turn = self._next, self._last + 1
+        own = known.get(number, 0)
+        self._last = turn = own if own > turn else turn
+        known[number] = turn + (TURN // self._weight(number) if self._weights else TURN)
         if len(known) > 2 * len(items) + IDLE_MAX:
             self._next = {one: at for one, at in known.items() if one in items}

@@ -122,6 +122,18 @@ def test_what_lives_elsewhere_is_not_put_into_a_partition(queues: Queues, name: 
     assert refused == 1
 
 
+def test_a_schedule_with_a_key_is_of_the_partition_in_which_that_lives(
+    queues: Queues, name: str
+) -> None:
+    jobs = queues.fifo(name, partitions=2)
+    key = next(key for key in "abcdefgh" if home_of(key.encode(), 2) == 1)
+    with pytest.raises(CallerError, match=f"those that live there; its is '{name}/1'"):
+        jobs.schedule("sweep", b"all", every="1s", key=key)
+    jobs.parts()[1].schedule("sweep", b"all", every="1s", key=key)
+    assert jobs.get(timeout=30).key == key.encode()
+    jobs.parts()[1].unschedule("sweep")
+
+
 def test_what_has_no_room_in_its_partition_says_what_else_is_in(queues: Queues, name: str) -> None:
     jobs = queues.fifo(name, partitions=2, in_order_by_key=True, max_items=8)
     key, other = (next(k for k in "abcdefgh" if home_of(k.encode(), 2) == at) for at in (0, 1))

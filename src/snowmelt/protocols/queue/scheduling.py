@@ -103,6 +103,8 @@ class Scheduling:
             text = f"queue {self._home.queue!r} has {SCHEDULES_MAX} schedules, as many as it may"
             return Declined("Full", text)
         put, settings = self._put(name, what, 0), self._home.settings
+        if settings.partitions > 1:  # its key may count later, and has to live here then
+            settings = replace(settings, in_order_by_key=1)
         wrong = put_problem(put, 1, settings)
         if wrong is not None:
             return Declined(*wrong)

@@ -5,14 +5,16 @@ by key hold over all partitions. Of a call whose items lie in several it is not 
 where before they come.
 """
 
+from collections.abc import Sequence
 from random import Random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
 from snowmelt.client.connection.steps import Steps
+from snowmelt.core.instant import Instant
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt_world.check.history import Ended, Kind
+from snowmelt_world.check.history import Ended, Kind, Value
 from snowmelt_world.families.programs import FAILURES
 from snowmelt_world.families.queue_by_key import KEYS, KeyLife, KeyUser, KeyUsers
 from snowmelt_world.families.queue_deleted import SECONDS
@@ -45,6 +47,12 @@ class PartedUser(UniqueUser):
         else:
             places = tuple(where) if alike else ()
             self._note(Kind.PUT, values, called, positions=places, **told)
+
+    def _note(self, kind: Kind, values: Sequence[Value], called: Instant, **more: Any) -> None:
+        """Of several partitions some may have done what others refused."""
+        if more.get("ended") is Ended.FAILED:
+            more |= {"ended": Ended.UNKNOWN, "returned": None}
+        super()._note(kind, values, called, **more)
 
 
 class PartedUsers(KeyUsers):

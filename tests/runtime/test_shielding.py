@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -153,6 +155,39 @@ def test_handlers_are_back_when_a_call_that_waited_ends(handle: Any) -> None:
         signal.raise_signal(FIRST)
     assert not SHIELD.waits
     assert signal.getsignal(FIRST) is interrupt
+
+
+def test_whatever_is_thrown_into_it_as_it_goes_up_it_comes_down_again(handle: Any) -> None:
+    """What throws there is a debugger, or a time limit: at the beginning of any line."""
+    told: list[str] = []
+    handle(FIRST, lambda *_: told.append("handled"))
+    handle(SECOND, lambda *_: told.append("handled"))
+    code, thrown = SHIELD.lift.__func__.__code__, 0  # type: ignore[attr-defined]
+    for line in sorted({line for *_, line in code.co_lines() if line is not None})[1:]:
+
+        def trace(frame: FrameType, event: str, _: object, line: int = line) -> Any:
+            if frame.f_code is not code:
+                return None
+            if event == "line" and frame.f_lineno == line:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with SHIELD:
+                pass
+        except KeyboardInterrupt:
+            thrown += 1
+        finally:
+            sys.settrace(before)
+        with SHIELD:
+            SHIELD.waits = True
+        signal.raise_signal(FIRST)
+        assert told == ["handled"], f"thrown at line {line}"
+        told.clear()
+    assert thrown > 5
 
 
 def test_other_threads_need_none(handle: Any) -> None:

@@ -106,22 +106,23 @@ class Shield:
         found = list(map(_get, _SIGNALS))
         if found != self._found:
             self._learn(found)
-        before, self._raising = self._raising, True
+        before = self._raising
         try:
+            self._raising = True
             if self._only:
                 _set(self._only, self._mine)
             else:
                 self._raise()
+            self._raising = before
+            self._depth = 1
         except ValueError:  # not the main interpreter: no handler ever runs here
+            self._raising = before
             self.main = 0
-            return
         except BaseException:
             self._raising = before
             self._depth = 1
             self.drop()
             raise
-        self._depth = 1
-        self._raising = before
 
     def down(self) -> None:
         """What was noted is handled, unless it is up elsewhere still."""

@@ -197,7 +197,7 @@ def _read(head: bytes) -> HttpRequest | None:
     r"""A request, or None if it is none of HTTP/1. Of a head that comes twice the last one counts.
 
     >>> _read(b"GET /a?b=1 HTTP/1.1\r\nHost: n1 \r\n\r\n")
-    HttpRequest(method='GET', path='/a', query='b=1', heads={'host': 'n1'})
+    HttpRequest(method='GET', path='/a', query='b=1', heads={'host': 'n1'}, body=b'', origin='')
     """
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")

@@ -87,7 +87,7 @@ def running(cluster: LocalCluster) -> Iterator[None]:
             pool = connected.pool("watched", buffers=2)
             while not over.is_set():
                 try:
-                    pool.await_room(timeout=0.5)
+                    pool.await_room(timeout=0.1)  # a wait counts when it ends
                     over.wait(0.05)
                     pool.put(b"x" * 500, timeout=0.5)
                 except SnowmeltError:  # there is no room, which is what is measured

@@ -24,7 +24,10 @@ def lived(seed, kinds=KEEPING):
 
 
 # 104, 109: an acknowledgement was done in one partition, and refused in another.
-@pytest.mark.parametrize("seed", [0, 1, *wide(2, 3, 4, 5, 6, 104), 109])
+# 142: two altered a setting in two ways, and new terms were made for ever; what was there already
+# under its uniqueness key left numbers unused, which no record said.
+# 148: the only copy of a partition was away, and what is in it never came.
+@pytest.mark.parametrize("seed", [0, 1, *wide(2, 3, 4, 5, 6, 104), 109, 142, *wide(148)])
 def test_where_no_disk_is_hurt_order_and_limits_hold(seed):
     report = lived(seed)
     assert report.ending is Ending.SETTLED, report.sentence

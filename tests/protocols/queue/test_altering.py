@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from alone import Alone
+from cluster_bench import ClusterBench
 from three_bench import Three, got, settled, three
 
 from snowmelt.core.batch import Batch
@@ -57,6 +58,19 @@ def test_what_is_so_already_is_told_and_makes_no_term() -> None:
     term = bench.home(bench.queue).term
     assert alter(bench, items_max=9) == Changed(0)
     assert bench.home(bench.queue).term == term
+
+
+def test_two_who_differ_both_have_their_way_one_after_the_other() -> None:
+    """Who has his way is told so, though the others ask for a new term meanwhile."""
+    bench = ClusterBench(3)
+    queue = next(one for one in map(str, range(40)) if bench.open(one, replicas=3) == "n1")
+    bench.run(2)  # who leads it decides on homes, too: so a term is made sooner than confirmed
+    asked = [bench.call("n1", Alter(queue, (("items_max", most),))) for most in (5, 7, 9)]
+    bench.run(10)
+    assert [bench.answers.get(one) for one in asked] == [Changed(0)] * 3
+    term = bench.home(queue).term
+    bench.run(5)
+    assert bench.home(queue).term == term
 
 
 def test_a_put_that_waits_comes_in_when_there_is_room_for_it() -> None:

@@ -8,6 +8,8 @@
    on while copies are made.
 4. What was leased before is leased for as long as it was, whatever leases last from then on. What
    is dead stays dead, and what is more than a bound lets in stays in.
+5. Who is told so is told before others have their way, which a new term would prevent: they wait
+   for a moment. Else two who would have different settings would have terms made for ever.
 """
 
 from typing import Final
@@ -43,6 +45,7 @@ class Altering:
         self._wanted: QueueSettings | None = None
         """What the settings are to be; whoever asks for others is heard in the next term."""
         self._asked = Instant(0)
+        """When it was said last, or somebody else was told so."""
 
     def hear(self, operation: OperationId, ask: calls.Alter) -> None:
         """Somebody would have it otherwise (rules 1 and 2)."""
@@ -55,6 +58,8 @@ class Altering:
             return
         if wanted == self._home.asked_for:
             self._log.owe(ReplyTo(operation, calls.Changed(0)))
+            if self._wanted is None:
+                self._asked = self._outbox.now  # rule 5
         elif self._wanted is None:
             self._wanted = wanted
             self.tick()

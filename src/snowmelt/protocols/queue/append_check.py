@@ -141,16 +141,19 @@ class AppendCheck:
         else:
             numbering.add((), put)
 
-    def place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> None:
-        """It stands at the tail from now on, and who asked is told when that is safe."""
+    def place(self, operations: tuple[OperationId, ...], put: calls.Put | SpreadPut) -> bool:
+        """It stands at the tail from now on, and who asked is told when that is safe.
+
+        Whether it does: what is unique may be there already, and a schedule may have ended.
+        """
         if put.unique and (there := self._there(put)) is not None:
             self._put_before(operations, put, there)
-            return
+            return False
         wall, due = self._outbox.wall, delay(self._outbox, put.due) if put.due else 0
         if not operations and not self._state.schedules.fire(
             put.producer, put.sequence, self._outbox.clock
         ):
-            return  # that schedule has ended, or is another
+            return False  # that schedule has ended, or is another
         edges: Edges = ()
         if type(put) is SpreadPut:
             edges = self._place_spread(put, due)
@@ -174,7 +177,7 @@ class AppendCheck:
             if wall > times.due[start >> PRIORITY_BITS]:
                 times.mark(start, wall, self._state.batches.live)
         if not operations:
-            return
+            return True
         self._state.producers.note(put.producer, put.sequence, edges, wall)
         if put.unique:
             until = wall + put.unique_for if put.unique_for else 0
@@ -183,6 +186,7 @@ class AppendCheck:
         self._log.owe(ReplyTo(first, done))
         for operation in others:
             self._log.owe(ReplyTo(operation, msgspec.structs.replace(done, repeated=True)))
+        return True
 
     def _place_spread(self, put: SpreadPut, due: int) -> Edges:
         """Its bodies are where they are to be."""

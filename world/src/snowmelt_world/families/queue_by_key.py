@@ -284,7 +284,7 @@ class KeyUser(User):
 
     def is_empty(self, status: QueueStatus) -> bool:
         """Whether nothing comes any more."""
-        return not (status.ready or status.leased or status.delayed)
+        return not (status.ready or status.leased or status.delayed or status.away)
 
     def close(self) -> Steps[None]:
         """Takes the rest."""
@@ -299,6 +299,7 @@ class KeyUser(User):
                     if self.keys.settings.weights:
                         yield from self.take_turns()
                     return
+                vain += bool(status.away)  # a partition whose only copy may be gone
             except NoSuchQueue:
                 return
             except FAILURES:

@@ -163,7 +163,8 @@ class Partition:
         else:
             for rank in _ranks(what):
                 tails[rank] = first
-            self._admission.place(tuple(entrant.operations), what)
+            if not self._admission.place(tuple(entrant.operations), what):
+                self._state.changed[STATUS] = None  # its numbers stay unused
 
     # --- gets -------------------------------------------------------------------------------------
 

@@ -348,7 +348,7 @@ def _of_headers(put: calls.Put, count: int, settings: QueueSettings) -> str:
         checked(headers, count)
     except ValueError as error:
         return f"the batch does not read: {error}"
-    if not settings.by_key or (len(headers) <= KEY_BYTES_MAX and settings.partitions == 1):
+    if (len(headers) <= KEY_BYTES_MAX and settings.partitions == 1) or not settings.by_key:
         return ""
     names = tuple(filter(None, named_keys(keys_of(headers)) or ()))
     longest = max(map(len, names), default=0)

@@ -189,7 +189,7 @@ def test_what_ends_programs_ends_the_worker_and_counts_as_failed(
     with pytest.raises(SystemExit):
         Worker(orders, handle, threads=2, retry=AT_ONCE).run()
     with orders.get_many() as items:
-        assert sorted(item.failures for item in items) in ([0, 1], [1, 1])
+        assert sum(item.failures for item in items) in (1, 2)  # each thread ends with its first
 
 
 def test_what_a_handler_has_settled_itself_is_left_as_it_is(

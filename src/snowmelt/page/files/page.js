@@ -260,16 +260,18 @@ function items(title, rows, empty, told, dead) {
   return [el("h2", {}, title), table(manages ? "items does" : "items", columns, rows, empty)];
 }
 
+const PROCESS = [
+  ["program", "", (one) => one.program],
+  ["process", "", (one) => (one.pid ? `${one.pid} at ${one.host}` : "")],
+  ["items", "n", (one) => count(one.items)],
+  ["longest held", "n", (one) => (one.items ? age(one.held) : "-")],
+  ["waiting gets", "n", (one) => count(one.gets_waiting)],
+  ["waiting puts", "n", (one) => count(one.puts_waiting)],
+];
+
 function consumers(rows) {
   if (!rows) return [];
-  return [el("h2", {}, "Consumers"), table("users", [
-    ["program", "", (one) => one.program],
-    ["process", "", (one) => (one.pid ? `${one.pid} at ${one.host}` : "")],
-    ["items", "n", (one) => count(one.items)],
-    ["longest held", "n", (one) => (one.items ? age(one.held) : "-")],
-    ["waiting gets", "n", (one) => count(one.gets_waiting)],
-    ["waiting puts", "n", (one) => count(one.puts_waiting)],
-  ], rows, "Nobody has items of it, or waits.")];
+  return [el("h2", {}, "Consumers"), table("users", PROCESS, rows, "Nobody has items of it, or waits.")];
 }
 
 const COUNTS = ["ready", "delayed", "leased", "assigned", "dead", "staged"];
@@ -402,12 +404,7 @@ function workers() {
   const rows = view.workers, told = Array.isArray(rows);
   return el("section", {}, el("p", { class: "soft" }, told || rows == null ? "Processes that have items, or wait: of the 50 queues with most of that." : rows),
     told ? table("workers", [
-      ["program", "", (one) => one.program],
-      ["process", "", (one) => (one.pid ? `${one.pid} at ${one.host}` : "")],
-      ["items", "n", (one) => count(one.items)],
-      ["longest held", "n", (one) => (one.items ? age(one.held) : "-")],
-      ["waiting gets", "n", (one) => count(one.gets_waiting)],
-      ["waiting puts", "n", (one) => count(one.puts_waiting)],
+      ...PROCESS,
       ["queues", "links", (one) => el("span", {}, ...one.queues.flatMap((name, at) => [at ? ", " : "", el("a", { href: `#queue/${encodeURIComponent(name)}` }, name)]), one.using > one.queues.length ? " …" : "")],
     ], rows, "Nobody has items, or waits.") : null);
 }

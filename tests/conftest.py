@@ -47,3 +47,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def pytest_runtest_setup() -> None:
+    """Python drops what is thrown into a callback of the collector; hypothesis leaves one."""
+    gc.callbacks[:] = [one for one in gc.callbacks if not _of_hypothesis(one)]
+
+
+def _of_hypothesis(one: object) -> bool:
+    return str(getattr(one, "__module__", "")).startswith("hypothesis.")

@@ -13,7 +13,12 @@ from client.pool_process import use_up
 from snowmelt import connect
 from snowmelt.cli.local import LocalCluster
 from snowmelt.cli.main import program
+from snowmelt.cli.options import ClusterOptions
+from snowmelt.client.connection.steps import run
+from snowmelt.client.pool.status import describe
 from snowmelt.core.errors import BadOption, SnowmeltError
+from snowmelt.protocols.pool.introductions import PoolStatus
+from timing import until
 
 pytest.importorskip("numpy")
 
@@ -105,11 +110,19 @@ def running(cluster: LocalCluster) -> Iterator[None]:
     for one in threads:
         one.start()
     try:
+        with ClusterOptions(cluster.url).clients() as clients:
+            until(lambda: all_reported(run(clients, describe("watched", 10.0))))
         yield
     finally:
         over.set()
         for one in threads:
             one.join(20)
+
+
+def all_reported(status: PoolStatus) -> bool:
+    """Who is not in the first of two looks is in no difference of the two."""
+    reports = (*status.made, *status.used)
+    return len(reports) == 3 and all(report.age for report in reports)
 
 
 @pytest.mark.usefixtures("running")

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
 import itertools
 import os
 import random
@@ -17,6 +16,7 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.core.errors import DataLost, Full, SnowmeltError, TooLarge
 from snowmelt.core.instant import seconds
+from throwing import Target
 
 # What is thrown may come into a finalizer of what another test left.
 in_finalizers = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -118,10 +118,6 @@ def test_a_batch_has_the_room_that_nobody_has_taken(cluster):
     pool.await_room(timeout=1)
 
 
-def thrown_into(thread, kind):
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(kind))
-
-
 @in_finalizers
 def test_what_is_thrown_into_threads_that_put_loses_nothing_and_no_room(cluster):
     pool = cluster.pool("frames", buffers=16)
@@ -132,7 +128,7 @@ def test_what_is_thrown_into_threads_that_put_loses_nothing_and_no_room(cluster)
         numbers = itertools.count()
         while not over.is_set():
             with contextlib.suppress(Thrown):
-                ready[name].set()  # only from here on it is thrown at, and once
+                ready[name].set()  # only from here on it is thrown at
                 while not over.is_set():
                     body = b"%d/%d" % (name, next(numbers))
                     with contextlib.suppress(SnowmeltError):
@@ -140,17 +136,17 @@ def test_what_is_thrown_into_threads_that_put_loses_nothing_and_no_room(cluster)
                         returned.add(body)
 
     threads = [threading.Thread(target=put_all, args=(name,)) for name in range(3)]
+    targets = [Target(*both) for both in zip(threads, ready, strict=True)]
     for one in threads:
         one.start()
     thrown, dice = 0, random.Random(5)
     while thrown < 1_000:
         came += [bytes(one) for one in taken_some(pool)]
-        name = dice.randrange(3)
-        if ready[name].is_set():
-            ready[name].clear()
-            thrown_into(threads[name], Thrown)
+        target = dice.choice(targets)
+        if target.heard(Thrown):
+            target.throw(Thrown)
             thrown += 1
-    while not all(one.is_set() for one in ready):
+    while not all(one.heard(Thrown) for one in targets):
         came += [bytes(one) for one in taken_some(pool)]
     over.set()
     while any(one.is_alive() for one in threads):

@@ -1,6 +1,5 @@
 """Bodies in memory that two processes share: they stay as they are while anybody looks."""
 
-import ctypes
 import fcntl
 import gc
 import mmap
@@ -35,6 +34,7 @@ from snowmelt.runtime.peer.segments import (
 from snowmelt.runtime.peer.sharing import FREE_HEAD, PLACE_HEAD, SEGMENT_HEAD
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import Kind, framed
+from throwing import Target
 from timing import quick_turns, until
 
 MIB = 1 << 20
@@ -263,36 +263,32 @@ class Thrown(BaseException):
     """Into a thread, from another."""
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_is_thrown_into_one_who_takes_a_place_costs_none() -> None:
     own, taking, over = Own(SEGMENT_BYTES), Event(), False
 
     def takes() -> None:
         while not over:
             with suppress(Thrown):
-                taking.set()  # only from here on it is thrown at, and once
+                taking.set()  # only from here on it is thrown at
                 while not over:
                     own.segments.room(LARGE)
 
     assert own.segments.room(LARGE) is not None  # all that can be made is
     thread = Thread(target=takes)
+    target = Target(thread, taking)
     with quick_turns():
         thread.start()
         for _ in range(1_000):
-            assert taking.wait(60)
-            taking.clear()
-            throw(thread, Thrown)
+            until(lambda: target.heard(Thrown))
+            target.throw(Thrown)
             own.settle()
-        assert taking.wait(60)
+        until(lambda: target.heard(Thrown))
         over = True
         thread.join()
     own.settle()
     assert len(own.segments._warm[LARGE]) == SEGMENT_BYTES // LARGE
     own.segments.close()
-
-
-def throw(thread: Thread, error: type[BaseException]) -> None:
-    whose = ctypes.c_ulong(thread.ident or 0)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(whose, ctypes.py_object(error))
 
 
 # --- another's ------------------------------------------------------------------------------------

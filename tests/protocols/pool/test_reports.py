@@ -89,6 +89,15 @@ def test_a_producer_tells_what_it_made_and_how_long_it_was_held_up():
     assert report.blocked == milliseconds(300), "one that waits still counts, too"
 
 
+def test_a_wait_for_room_that_ends_without_any_was_a_wait():
+    desk = Desk(buffers=1)
+    desk.put()
+    desk.call(calls.AwaitRoom(seconds(1)))
+    desk.after(1000)
+    desk.after(500)
+    assert desk.report().blocked == seconds(1)
+
+
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_consumer_tells_how_long_it_waited_and_how_long_it_used(delivery):
     desk = Desk(delivery=delivery, max_hops=4, access=Access(AccessKind.UNIFORM))

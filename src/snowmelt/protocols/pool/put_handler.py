@@ -134,7 +134,8 @@ class PutHandler:
     def withdraw(self, operation: OperationId, now: Instant) -> Effects:
         """Its time is over: what is in the pool stays there, the rest never comes in."""
         self._alarms.cancel(("room", operation))
-        if self._rooms.pop(operation, None) is not None:
+        if (asking := self._rooms.pop(operation, None)) is not None:
+            self._waited(asking.begun, now)
             return [Reply(operation, Declined("Full", "no room was made in the time given"))]
         for putting in self._puts:
             if putting.operation == operation:

@@ -11,6 +11,8 @@ from statistics import median
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import snowmelt
 
 TIMES = 50
@@ -38,12 +40,12 @@ def _once(do: Callable[[], object]) -> tuple[int, int]:
     return whole, family
 
 
-def program(folder: str, name: str) -> None:
+def program(folder: str, name: str, key: str = "", setting: str = "") -> None:
     with snowmelt.open(folder) as cluster:
-        orders = cluster.fifo("orders")
+        orders = cluster.fifo("orders", **{setting: True} if setting else {})
 
         def put() -> None:
-            orders.put(bytes(100))
+            orders.put(bytes(100), key=key or None)
 
         def get() -> None:
             with orders.get():
@@ -55,9 +57,9 @@ def program(folder: str, name: str) -> None:
         print(*counted(put if name == "put" else get))
 
 
-def told(folder: Path, name: str) -> tuple[float, float]:
+def told(folder: Path, *said: str) -> tuple[float, float]:
     """By a program of its own: this one has signals that each call shields itself from."""
-    words = [sys.executable, __file__, str(folder), name]
+    words = [sys.executable, __file__, str(folder), *said]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     whole, family = map(float, done.stdout.split())
     return whole, family
@@ -73,6 +75,20 @@ def test_a_get_and_its_acknowledgement(tmp_path: Path) -> None:
     whole, family = told(tmp_path, "get")
     assert whole <= 775
     assert family <= 243  # 16 of them, likewise
+
+
+@pytest.mark.parametrize("setting", ["", "in_order_by_key", "fair"])
+def test_a_key_costs_a_put_a_tenth_at_most(tmp_path: Path, setting: str) -> None:
+    plain, _ = told(tmp_path / "plain", "put")
+    keyed, _ = told(tmp_path / "keyed", "put", "tenant-7", setting)
+    assert keyed <= 1.1 * plain
+
+
+@pytest.mark.parametrize("setting", ["in_order_by_key", "fair"])
+def test_a_key_costs_a_get_a_tenth_at_most(tmp_path: Path, setting: str) -> None:
+    plain, _ = told(tmp_path / "plain", "get")
+    keyed, _ = told(tmp_path / "keyed", "get", "tenant-7", setting)
+    assert keyed <= 1.1 * plain
 
 
 if __name__ == "__main__":

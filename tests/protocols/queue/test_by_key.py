@@ -51,7 +51,7 @@ STEPS = st.lists(
 
 
 def names(*keys):
-    """As a put has them."""
+    """As a batch that is staged has them."""
     return keys_of(pack(Labels(keys=keys)))
 
 
@@ -60,7 +60,7 @@ class StoryByKey(Story):
 
     def urgency(self, much, which):
         own = [LETTERS[(which * at + which) % 4] for at in range(much)]
-        return super().urgency(much, which) | {"names": names(*own)}
+        return super().urgency(much, which) | {"names": tuple(own)}
 
     def act(self, kind, much, which):
         if kind == "redrive":
@@ -170,7 +170,7 @@ def state_of(*keys, **said):
 
 
 def put(state, *keys, due=0):
-    state.put(len(keys), 10 * len(keys), term=1, due=due, names=names(*keys))
+    state.put(len(keys), 10 * len(keys), term=1, due=due, names=keys)
 
 
 def got(state, count=9, token=None):

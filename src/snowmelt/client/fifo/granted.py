@@ -50,7 +50,7 @@ from snowmelt.protocols.queue.calls import (
     Put,
     Settle,
 )
-from snowmelt.protocols.queue.labels import keys_of, named_keys
+from snowmelt.protocols.queue.labels import keys_in
 from snowmelt.protocols.queue.parted.names import known_name, part_of
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
@@ -303,7 +303,7 @@ class GrantedSteps(LeaseSteps):
         other = self.chance.choice(range(len(self.parts.all)))
         homes: dict[int, list[PutRequest]] = {}
         for one in puts:
-            (key,) = named_keys(keys_of(one.headers)) or (None,)
+            (key,) = keys_in(one.headers) or (None,)
             homes.setdefault(other if key is None else self.parts.home(key), []).append(one)
         return [(cast("Self", self.parts.all[at]), some) for at, some in homes.items()]
 

@@ -40,7 +40,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.calls import Get, PutDone
-from snowmelt.protocols.queue.labels import are_labels, keys_of, named_keys, picked
+from snowmelt.protocols.queue.labels import keys_in, picked
 from snowmelt.protocols.queue.parted.gathered import Gathered, PartitionLease
 from snowmelt.protocols.queue.parted.names import home_of
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -150,7 +150,7 @@ class PartitionedQueue:
         unique: Unique = NOT_UNIQUE,
     ) -> Steps[PutDone]:
         """Puts the items of one call (rules 2 and 3)."""
-        keys = named_keys(keys_of(headers)) if are_labels(headers) else None
+        keys = keys_in(headers)
         if unique.key:
             if keys is not None:
                 raise _of_two_keys(self.name, unique)

@@ -8,7 +8,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
-from snowmelt.protocols.queue.labels import keys_of
+from snowmelt.protocols.queue.labels import keys_in, keys_of, named_keys
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import OpenCalls
@@ -44,7 +44,9 @@ class AppendCheck:
         self._log = log
         self._opened = opened
         bounded = home.settings.items_max > 0 or home.settings.bytes_max > 0
-        self._bounded = bounded or state.by_key is not None
+        self._bounded = bounded
+        self._looks = bounded or state.by_key is not None
+        """Whether there may be no room."""
         self.room = WaitingPuts()
         self.numbering: Numbering | None = None
         """Where what is let in waits for its numbers, in a queue with several partitions."""
@@ -93,7 +95,7 @@ class AppendCheck:
     def _new(self, operation: OperationId, put: calls.Put | SpreadPut) -> None:
         if put.unique and (there := self._there(put)) is not None:
             self._put_before((operation,), put, there)
-        elif self.room.puts or ((self._bounded or put.unique) and not self._fits(put)):
+        elif self.room.puts or ((self._looks or put.unique) and not self._fits(put)):
             self._waits(operation, put)
         elif self.numbering is None:
             self.place((operation,), put)
@@ -117,24 +119,18 @@ class AppendCheck:
     def _fits(self, put: calls.Put | SpreadPut) -> bool:
         if put.unique and not self._state.uniques.has_room(self._outbox.wall):
             return False
-        numbering = self.numbering
-        if numbering is None:
-            by_key = self._state.by_key
-            if by_key is None or len(by_key) + put.count <= KEYS_MAX:  # as mostly
-                return self._state.fits(put.count, put.size)
-            return self._state.fits(put.count, put.size, self._names(put))
-        return self._state.fits(put.count + numbering.count, put.size + numbering.size)
-
-    def _names(self, put: calls.Put | SpreadPut) -> bytes:
-        """The keys of its items, where the queue asks for them."""
-        if self._state.by_key is None:
-            return b""
-        return put.names if type(put) is SpreadPut else keys_of(put.headers)
+        state, numbering = self._state, self.numbering
+        if numbering is not None:
+            return state.fits(put.count + numbering.count, put.size + numbering.size)
+        if state.by_key is not None and len(state.by_key) + put.count > KEYS_MAX:
+            names = put.names if type(put) is SpreadPut else keys_of(put.headers)
+            return state.fits(put.count, put.size, names)
+        return not self._bounded or state.fits(put.count, put.size)
 
     def put_scheduled(self, put: calls.Put) -> None:
         """What a schedule puts comes in, or waits for room; nobody is told (`scheduling.py`)."""
         numbering, name = self.numbering, (put.producer, put.sequence)
-        if self.room.puts or (self._bounded and not self._fits(put)):
+        if self.room.puts or (self._looks and not self._fits(put)):
             self.room.puts.setdefault(name, WaitingPut(put, self._outbox.now))
         elif numbering is None:
             self.place((), put)
@@ -155,6 +151,7 @@ class AppendCheck:
         ):
             return False  # that schedule has ended, or is another
         edges: Edges = ()
+        has_keys = self._state.by_key is not None
         if type(put) is SpreadPut:
             edges = self._place_spread(put, due)
         else:
@@ -165,7 +162,7 @@ class AppendCheck:
                     term=self._home.term,
                     due=due,
                     priority=one.keys or (one.runs[0].priority if one.runs else 0),
-                    names=self._names(one) if one.headers else b"",
+                    names=keys_in(one.headers) if has_keys else None,
                 )
                 edges += batch.start, batch.stop
                 segment = Segment(batch.start, one.offsets, one.blob, one.headers, wall)
@@ -198,7 +195,7 @@ class AppendCheck:
             due=due,
             priority=priority,
             place=place,
-            names=put.names,
+            names=None if self._state.by_key is None else named_keys(put.names),
         )
         self._state.spread.name(place, put.lies(term))
         where = Interval(batch.start, batch.stop)

@@ -18,10 +18,7 @@ from snowmelt.protocols.queue.calls import (
 )
 from snowmelt.protocols.queue.labels import (
     are_labels,
-    check_shared,
     checked,
-    keys_of,
-    named_keys,
 )
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.parted.names import (
@@ -176,7 +173,7 @@ def _delay(due: int, wall: int) -> int:
 def _of_put(put: calls.Put, wall: int) -> str:
     if not _PRODUCER.fullmatch(put.producer):
         return f"producer is {in_short(put.producer)}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
-    if put.headers:
+    if put.headers and len(put.headers) > HEADER_BYTES_MAX:
         headers_max = LABEL_BYTES_MAX if are_labels(put.headers) else HEADER_BYTES_MAX
         if len(put.headers) > headers_max:
             return f"bytes of headers is {len(put.headers)}; allowed: 0 to {headers_max}"
@@ -344,13 +341,12 @@ def put_problem(put: calls.Put, items_max: int, settings: QueueSettings) -> tupl
 def _of_headers(put: calls.Put, count: int, settings: QueueSettings) -> str:
     headers = put.headers
     try:
-        check_shared(headers)
-        checked(headers, count)
+        keys = checked(headers, count)
     except ValueError as error:
         return f"the batch does not read: {error}"
     if (len(headers) <= KEY_BYTES_MAX and settings.partitions == 1) or not settings.by_key:
         return ""
-    names = tuple(filter(None, named_keys(keys_of(headers)) or ()))
+    names = tuple(filter(None, keys or ()))
     longest = max(map(len, names), default=0)
     wrong = _outside((("bytes of the key", longest, 0, KEY_BYTES_MAX),))
     return wrong or _elsewhere(names, put.queue, settings)

@@ -154,8 +154,9 @@ class Batches:
             block.terms[len(block.stops)] = batch.term
         if number == SEVERAL:
             self._changed[ROW + start.to_bytes(8)] = None
+        if number and not block.numbers:
+            block.numbers += [0] * len(block.stops)
         if number or block.numbers:
-            block.numbers += [0] * (len(block.stops) - len(block.numbers))
             block.numbers.append(number)
         block.stops.append(batch.stop)
         block.sizes.append(batch.size)
@@ -431,7 +432,9 @@ class Batches:
         kept = counts, block.sizes, terms, b"" if whole else packed_live(block, starts[0])
         if not block.shifts and not block.numbers:
             return _ENCODE(kept)
-        places = {one: starts[one] + shift - STAGED for one, shift in block.shifts.items()}
+        places = block.shifts and {
+            one: starts[one] + shift - STAGED for one, shift in block.shifts.items()
+        }
         return _ENCODE((*kept, places, block.numbers) if block.numbers else (*kept, places))
 
     def restore(self, key: bytes, value: bytes) -> None:

@@ -50,7 +50,7 @@ from snowmelt.protocols.queue.batches import SEVERAL, Batches
 from snowmelt.protocols.queue.fair_turns import FairTurns
 from snowmelt.protocols.queue.key_names import NO_KEY, KeyNames
 from snowmelt.protocols.queue.keys import KeysByPosition
-from snowmelt.protocols.queue.labels import named_keys
+from snowmelt.protocols.queue.labels import Keys, named_keys
 from snowmelt.protocols.queue.pacing import Pace
 from snowmelt.protocols.queue.settings import KEYS_MAX, QueueSettings
 
@@ -91,11 +91,9 @@ class ByKey:
     """Of one queue.
 
     >>> from snowmelt.protocols.queue.batches import StoredBatch
-    >>> from snowmelt.protocols.queue.labels import keys_of, Labels, pack
     >>> batches, ready = Batches({}), IntervalSet([Interval(0, 3)])
     >>> book = ByKey(QueueSettings(in_order_by_key=1), {}, ready, Pieces({}, b"z"), None, batches)
-    >>> names = keys_of(pack(Labels(keys=(b"a", b"a", b"b"))))
-    >>> batches.add(StoredBatch(0, 3, 30, 1), book.put(Interval(0, 3), names))
+    >>> batches.add(StoredBatch(0, 3, 30, 1), book.put(Interval(0, 3), (b"a", b"a", b"b")))
     >>> book.choose(9, 1 << 20), book.choose(9, 1 << 20)
     ([0, 2], [])
     >>> ready.remove(Interval(0, 1)); book.ended(Interval(0, 1)); book.choose(9, 1 << 20)
@@ -150,7 +148,7 @@ class ByKey:
 
     # --- what becomes of items --------------------------------------------------------------------
 
-    def put(self, where: Interval, names: bytes, *, due: int = 0) -> int:
+    def put(self, where: Interval, names: Keys | None, *, due: int = 0) -> int:
         """These came, behind all others; they are ready, or delayed, by now. As `number`."""
         if self._fresh.total > FRESH_MAX:
             self._look_at(where.size)
@@ -165,15 +163,14 @@ class ByKey:
                     self._wait(one, position)
         return number
 
-    def number(self, where: Interval, names: bytes) -> int:
+    def number(self, where: Interval, names: Keys | None) -> int:
         """That of the key of all of these, which come; `SEVERAL` where each has its own."""
         items, count = self._items, where.stop - where.start
-        row = named_keys(names) if names else None
-        if row is None or count == 1:
-            number = NO_KEY if row is None else self.names.number(row[0])
+        if names is None or count == 1:
+            number = NO_KEY if names is None else self.names.number(names[0])
             items[number] = items.get(number, 0) + count
             return number
-        numbers = self.names.numbers(row)
+        numbers = self.names.numbers(names)
         items.update(numbers)
         if numbers.count(numbers[0]) == count:
             return numbers[0]

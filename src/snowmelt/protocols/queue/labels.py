@@ -17,6 +17,9 @@ from snowmelt.protocols.queue.settings import HEADER_BYTES_MAX
 
 _ARRAY_OF_THREE: Final = b"\x93"
 
+Keys = tuple[bytes | None, ...]
+"""The key of each of some items."""
+
 
 class Labels(msgspec.Struct, frozen=True, array_like=True):
     """Headers for all items, and keys and headers item by item; None where there are none.
@@ -67,6 +70,14 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
         return self.common, self.keys, self.headers
 
 
+class _Keyed(msgspec.Struct, frozen=True, array_like=True):
+    """Labels of which only the keys are unpacked."""
+
+    common: msgspec.Raw
+    keys: Keys | None
+    headers: msgspec.Raw
+
+
 class _Unpacked(msgspec.Struct, frozen=True, array_like=True):
     """Labels whose headers nobody has looked at yet."""
 
@@ -80,11 +91,12 @@ _Rows = list[msgspec.Raw]
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(_Unpacked).decode
 _DECODE_PACKED: Final = msgspec.msgpack.Decoder(_Packed).decode
+_DECODE_KEYED: Final = msgspec.msgpack.Decoder(_Keyed).decode
 _DECODE_ROWS: Final = msgspec.msgpack.Decoder(_Rows).decode
 _DECODE_OWN: Final = msgspec.msgpack.Decoder(dict[str, Any] | None).decode
 _DECODE_PLAIN: Final = msgspec.msgpack.Decoder(tuple[dict[str, str], tuple[bytes], None]).decode
 """One item with a key, and headers such as all items of a put may have: as mostly."""
-_DECODE_KEYS: Final = msgspec.msgpack.Decoder(tuple[bytes | None, ...]).decode
+_DECODE_KEYS: Final = msgspec.msgpack.Decoder(Keys).decode
 _NONE: Final = msgspec.Raw(b"\xc0")
 _NO_HEADERS: Final = b"\x80"
 
@@ -174,9 +186,18 @@ def keys_of(packed: bytes) -> bytes:
     return b"" if keys == _NONE else bytes(keys)
 
 
-def named_keys(keys: bytes) -> tuple[bytes | None, ...] | None:
+def named_keys(keys: bytes) -> Keys | None:
     """The key of each of some items; None where none has one."""
     return _DECODE_KEYS(keys) if keys else None
+
+
+def keys_in(packed: bytes) -> Keys | None:
+    r"""The same of what goes with them.
+
+    >>> keys_in(pack(Labels(keys=(b"a", None)))), keys_in(b"\x80")
+    ((b'a', None), None)
+    """
+    return _DECODE_KEYED(packed).keys if packed[:1] == _ARRAY_OF_THREE else None
 
 
 def sliced(packed: bytes, first: int, stop: int) -> bytes:
@@ -229,33 +250,28 @@ _rows_small: Final = lru_cache(maxsize=4)(_rows)
 _rows_large: Final = lru_cache(maxsize=1)(_rows)
 
 
-def check_shared(packed: bytes) -> None:
-    """Raises `ValueError` for shared headers that are no map: whoever gets the items reads them."""
-    if packed and not are_labels(packed):
-        headers_in(packed)
-
-
-def checked(packed: bytes, count: int) -> None:
-    """Raises `ValueError` when these are labels that don't read, or aren't for so many items.
+def checked(packed: bytes, count: int) -> Keys | None:
+    """The keys of so many items; raises `ValueError` where those who get them could not read this.
 
     It takes time by the byte, and memory by the item: rows of headers are unpacked one at a time.
     """
-    if not are_labels(packed):
-        return
+    if packed[:1] != _ARRAY_OF_THREE:
+        headers_in(packed)
+        return None
     if count == 1 and len(packed) <= HEADER_BYTES_MAX:
         try:
-            _DECODE_PLAIN(packed)
+            return _DECODE_PLAIN(packed)[1]
         except msgspec.MsgspecError:
             pass  # perhaps it is another form
-        else:
-            return
+    keys: Keys | None = None
     try:
         whole = _DECODE_PACKED(packed)
         _check_size(len(memoryview(whole.common)))
         headers_in(whole.common)
         if whole.keys != _NONE:
             _check_count(whole.keys, count)
-            _check_size(max(map(len, filter(None, _DECODE_KEYS(whole.keys))), default=0))
+            keys = _DECODE_KEYS(whole.keys)
+            _check_size(max(map(len, filter(None, keys)), default=0))
         if whole.headers != _NONE:
             _check_count(whole.headers, count)
             rows = _DECODE_ROWS(whole.headers)
@@ -263,6 +279,7 @@ def checked(packed: bytes, count: int) -> None:
             deque(map(_own, rows), maxlen=0)
     except RecursionError:
         raise ValueError("labels that are nested") from None
+    return keys
 
 
 def _check_count(raw: msgspec.Raw, count: int) -> None:

@@ -23,7 +23,7 @@ from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.append_check import no_room, put_before, put_done
 from snowmelt.protocols.queue.bodies import Bodies
 from snowmelt.protocols.queue.deadlines import delay
-from snowmelt.protocols.queue.labels import keys_of
+from snowmelt.protocols.queue.labels import keys_of, named_keys
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import Answers, keep
@@ -203,7 +203,7 @@ class Publishing:
                     due=delay(self._outbox, held.due),
                     priority=own,
                     place=at,
-                    names=held.names,
+                    names=named_keys(held.names),
                 )
                 start, _ = found.get(priority, (batch.start, 0))
                 found[priority], at = (start, batch.stop), held.stop

@@ -19,7 +19,7 @@ from snowmelt.protocols.queue.backups import (
 from snowmelt.protocols.queue.batches import StoredBatch
 from snowmelt.protocols.queue.blocks import STAGED
 from snowmelt.protocols.queue.key_names import NO_KEY
-from snowmelt.protocols.queue.labels import keys_of
+from snowmelt.protocols.queue.labels import keys_in
 from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.outbox import Outbox
@@ -93,7 +93,7 @@ class Restoring:
         batch = StoredBatch(lot.start, lot.stop, lot.size, self._home.term)
         where, number, by_key = Interval(lot.start, lot.stop), NO_KEY, self._state.by_key
         if by_key is not None:
-            number = by_key.number(where, keys_of(unstored(lot.body, lot.stop).headers))
+            number = by_key.number(where, keys_in(unstored(lot.body, lot.stop).headers))
         self._state.batches.add(batch, number)
         self._log.store(Body(batch.key, lot.body), Placed(where))
         if lot.left:

@@ -60,7 +60,8 @@ def unstored(body: bytes, stop: int) -> Segment:
     """From what was stored; raises `ValueError` for what is no segment or ends elsewhere."""
     segment = _DECODER.decode(body)
     batch = Batch(segment.offsets, segment.blob)  # looks at every offset
-    labels.checked(segment.headers, len(batch))
+    if labels.are_labels(segment.headers):
+        labels.checked(segment.headers, len(batch))
     if segment.left:
         segment = _spread(segment, stop)
     if segment.stop != stop or segment.first < 0 or segment.first >= stop:

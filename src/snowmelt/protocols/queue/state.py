@@ -34,6 +34,7 @@ from snowmelt.protocols.queue.failures import Dead, Failure, failed_again, tella
 from snowmelt.protocols.queue.groups import GroupStates
 from snowmelt.protocols.queue.keyed import Keyed, stretches
 from snowmelt.protocols.queue.keys import KeysByPosition
+from snowmelt.protocols.queue.labels import Keys
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.pacing import Pace
 from snowmelt.protocols.queue.parted.offers import Offers
@@ -180,7 +181,7 @@ class QueueState:
         due: int = 0,
         priority: int | bytes = 0,
         place: int = 0,
-        names: bytes = b"",
+        names: Keys | None = None,
     ) -> StoredBatch:
         """A batch at the tail of its priority; its bodies lie there, or at a place of their own.
 

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from time import monotonic
 
+import msgspec
 import pytest
 
 import snowmelt.aio
@@ -301,3 +302,27 @@ async def test_who_asks_all_the_time_how_a_node_is_has_the_same_answer(tmp_path:
         for _ in range(500):
             assert (await asks.frame())[0] is Kind.INFORM
         assert made[0] < 50
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+async def test_who_has_most_queues_made_under_many_names_leaves_some_to_others(
+    tmp_path: Path,
+) -> None:
+    async def makes(host: str, first: int, count: int) -> list[bool]:
+        told = []
+        for at in range(first, first + count):
+            async with await Stranger.dial(node.address, host=host) as client:
+                await client.greet(f"c-{at}")
+                client.say(Call(1, calls.Open(f"q-{at}", make=True)))
+                told.append(isinstance((await client.answer()).body, calls.Opened))
+        return told
+
+    async with serving(tmp_path) as node:
+        assert node.server._queues is not None
+        outbox = node.server._queues._outbox
+        outbox.limits = msgspec.structs.replace(outbox.limits, queues=20)
+        await until(lambda: outbox.presence is not None)
+        assert sum(await makes("127.0.0.2", 0, 20)) == 16
+        assert await makes("127.0.0.1", 20, 2) == [True, True]

@@ -46,8 +46,12 @@ class SharesHeld(Generic[K]):
 
     def has_room(self, who: K, asked: int, most: int, share: int = SHARE) -> bool:
         """Whether one may have so much more of so much for all; the first thing of each may."""
-        held = self._held.get(who, 0)
+        held = self.held(who)
         return has_share(held, asked, most - self.total, share if held else asked)
+
+    def held(self, who: K) -> int:
+        """What one has."""
+        return self._held.get(who, 0)
 
     def add(self, who: K, size: int = 1) -> None:
         """It has so much more."""

@@ -123,6 +123,36 @@ class Gone(msgspec.Struct, frozen=True):
     client: NodeId
 
 
+class Came(msgspec.Struct, frozen=True):
+    """A fact that whoever runs a node announces to it: a client has a connection from now on."""
+
+    client: NodeId
+    payer: str
+    """Who pays for what it asks: a user, or where one token is for all, a host."""
+
+
+class Payers:
+    """Who pays for each client; nobody for those within this process.
+
+    >>> payers, ann = Payers(), NodeId("c-ann")
+    >>> payers.hear(Came(ann, "shop")); payers.of(ann), payers.of(NodeId("c-bob"))
+    ('shop', '')
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[NodeId, str] = {}
+
+    def hear(self, fact: Came | Gone) -> None:
+        match fact:
+            case Came(client, payer):
+                self._of[client] = payer
+            case Gone(client):
+                self._of.pop(client, None)
+
+    def of(self, client: NodeId) -> str:
+        return self._of.get(client, "")
+
+
 class Lost(msgspec.Struct, frozen=True):
     """A fact that whoever runs a client announces to it: the way to this target has ended.
 

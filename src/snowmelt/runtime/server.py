@@ -22,7 +22,7 @@ from snowmelt.core.shown import repr_without
 from snowmelt.core.version import VERSION
 from snowmelt.protocols import baton, echo, membership, multicast, queue
 from snowmelt.protocols.baton import BatonSettings
-from snowmelt.protocols.calling import Declined, Gone
+from snowmelt.protocols.calling import Came, Declined, Gone
 from snowmelt.protocols.etcd import ETCD
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import (
@@ -49,6 +49,7 @@ from snowmelt.runtime.folders import check_node
 from snowmelt.runtime.http.pages import Pages, Site, SiteContext
 from snowmelt.runtime.http.serving import HttpServer
 from snowmelt.runtime.inquiring import Inquiries
+from snowmelt.runtime.ledger import Payer
 from snowmelt.runtime.limits import Limits, raise_open_files
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.signals import BorrowedSignals
@@ -171,7 +172,7 @@ class Server:
         )
         transport.deliver, transport.called = door.heard, door.called
         transport.shown = as_seen
-        transport.gone = self._gone
+        transport.came, transport.gone = self._came, self._gone
         transport.lost = severing.lost
         tell("listening", node=config.id, address=str(listening), data=str(config.data))
         self._inquiries = Inquiries(config.id, self._driver.handle)
@@ -367,6 +368,10 @@ class Server:
         """A node that was never let in and is refused at the door has nothing to wait for."""
         if self.view is None:
             self._fail(error)
+
+    def _came(self, client: NodeId, payer: Payer) -> None:
+        assert self._driver is not None
+        self._driver.handle(Announced(Came(client, payer.owner)))
 
     def _gone(self, client: NodeId) -> None:
         """What waits for this client need not."""

@@ -39,7 +39,7 @@ from snowmelt.runtime.credentials import Credentials, channel_of, check_certific
 from snowmelt.runtime.entrance import Entrance
 from snowmelt.runtime.frame_place import FramePlace
 from snowmelt.runtime.hearing import Hearing
-from snowmelt.runtime.ledger import Cost, CostLedger
+from snowmelt.runtime.ledger import Cost, CostLedger, Payer
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.routes import Lane, Routes, TargetRoute
@@ -87,6 +87,7 @@ class Transport:
         self.touched: list[LoopConnection] | None = None
         self.last_failure: Exception | None = None
         self.refused: Callable[[NodeId, SnowmeltError], None] = lambda *_: None
+        self.came: Callable[[NodeId, Payer], None] = lambda *_: None
         self.gone: Callable[[NodeId], None] = lambda _: None
         self.lost: Callable[[NodeId], None] = lambda _: None
         self.missed: Callable[[NodeId], None] = lambda _: None
@@ -310,6 +311,8 @@ class Transport:
         if opened.role is Role.CLIENT:  # a node is answered where it speaks
             name = opened.name
             self._clients[name] = self._clients.get(name, 0) + 1
+            if self._clients[name] == 1 and connection.payer is not None:
+                self.came(name, connection.payer)
             self.routes.general.setdefault(name, TargetRoute()).connection = connection
 
     def denied(self, connection: LoopConnection, error: SnowmeltError) -> float:

@@ -33,7 +33,7 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
    copies (`rescuing.py`).
 9. While a view is unsure (rule 27 of membership) another may lead that does not know it. What it
    decides comes to nothing; but it may say of a queue that there is none. So none is made before.
-10. Of the queues that are to be made a few are made at a time, and clients take turns
+10. Of the queues that are to be made a few are made at a time, and payers take turns
     (`founding.py`). Who asks where one is, or has it made, is answered by `creation.py`.
 11. Who is to leave in order, or to be empty (`quitting.py`), is as if it were away, but that others
     bring over what it has; it may go when no home names it. A queue that fewer nodes would keep

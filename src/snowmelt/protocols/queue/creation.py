@@ -9,10 +9,13 @@ A queue of several partitions is made of as many queues (`parted/names.py`):
 3. One name is a queue of so many partitions: with another number it is refused, also while it is
    being made.
 4. Their leaders are neighbours in the ring of nodes, so that each node leads as many as another.
-5. All are counted where there is a limit for queues, and names are told once.
+5. All are counted where there is a limit for queues, and names are told once. Who pays for those
+   that had them made may have four times what is left to others; what is deleted is given back.
 """
 
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant, later
@@ -140,8 +143,7 @@ class QueueCreation:
             return
         if self._outbox.now < self.unsure:  # controller, rule 9
             return
-        if len(self._kept.known) >= self._outbox.limits.queues:
-            self._nowhere(source, where, self._too_many(1))
+        if self._are_too_many(source, where, 1):
             return
         if self._is_begun(queue):
             return  # it is asked again
@@ -152,7 +154,9 @@ class QueueCreation:
         mirrors = presence.after(master, settings.replicas - 1)
         term, run = self._kept.next_term(queue), presence.run_of(master)
         self._outbox.note(f"{queue} is made on {settings.replicas} of {here} nodes")
-        home = messages.Assignment(queue, term, master, mirrors, settings, run, since=term)
+        home = messages.Assignment(
+            queue, term, master, mirrors, settings, run, since=term, maker=where.payer
+        )
         self._kept.keep(home, source)
 
     def _is_begun(self, queue: str) -> bool:
@@ -184,8 +188,7 @@ class QueueCreation:
             return
         if not self._inventory.complete:
             return  # it is asked again
-        if len(kept.known) + len(missing) > self._outbox.limits.queues:
-            self._nowhere(source, where, self._too_many(len(missing)))
+        if self._are_too_many(source, where, len(missing)):
             return
         if len(self._wholes) > self._outbox.limits.questions:
             self._wholes.clear()  # they are asked for again
@@ -200,7 +203,7 @@ class QueueCreation:
             return
         for name in missing[1:] if missing[0] == first and len(missing) > 1 else missing:
             if name not in kept.busy:
-                self.where(source, messages.LocateQueue(name, made, where.client))
+                self.where(source, replace(where, queue=name, settings=made))
 
     def made(self, queue: str) -> None:
         """A queue serves: others are made, and what is missing of its whole."""
@@ -223,11 +226,19 @@ class QueueCreation:
     def _nowhere(self, source: NodeId, where: messages.LocateQueue, text: str) -> None:
         self._outbox.send(source, messages.Nowhere(where.queue, "BadOption", text))
 
-    def _too_many(self, more: int) -> str:
-        most, there = self._outbox.limits.queues, len(self._kept.known)
-        if more == 1:
-            return f"there are {most} queues; no cluster keeps more"
-        return f"there are {there} queues, and no cluster keeps more than {most}: {more} are asked"
+    def _are_too_many(self, source: NodeId, where: messages.LocateQueue, more: int) -> bool:
+        """Whether so many more are too many for all, or for who pays (rule 5): it is told why."""
+        most, there, payer = self._outbox.limits.queues, len(self._kept.known), where.payer
+        if there + more > most:
+            text = f"there are {there} queues, and no cluster keeps more than {most}"
+        elif payer and not self._kept.made.has_room(payer, more, most):
+            own = self._kept.made.held(payer)
+            text = f"{payer} had {own} of {there} queues made, of {most}, and leaves room to others"
+        else:
+            return False
+        text = f"{text}: {more} more are asked for; delete some (snowmelt delete)"
+        self._nowhere(source, where, text)
+        return True
 
 
 def drawn(queue: str, presence: Presence) -> str:

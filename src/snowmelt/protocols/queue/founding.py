@@ -5,8 +5,8 @@ that begin together go through each of these together: each is ready only when a
 else is heard in between.
 
 1. So many are made at once. The others wait in line, with a place for each, and begin as one ends.
-2. Each client has a line of its own, and the lines take turns: who asks for thousands of queues
-   stands before nobody but itself.
+2. Each who asks has a line of its own, and the lines take turns: who asks for thousands of queues
+   stands before nobody but itself, however many clients it has.
 3. One ends with its first active home; or after a while, as its leader may have died on the way.
 4. Who waits is asked for again (`metadata_cache.py`). For whom that has not been for a while,
    nobody waits any more, and no queue is made.
@@ -55,7 +55,7 @@ class Foundations:
         self._begun: dict[str, Instant] = {}
         """Those that are being made, and until when they count."""
         self._lines: dict[str, dict[str, CreationRequest]] = {}
-        """By client, and by queue."""
+        """By who asks, and by queue."""
         self.waiting = 0
 
     def begins(self, source: NodeId, where: LocateQueue) -> bool:
@@ -64,11 +64,11 @@ class Foundations:
         if queue in self._begun or self._has_room:
             self._begun[queue] = later(outbox.now, LONGEST)
             return True
-        line = self._lines.get(where.client, {})
+        line = self._lines.get(where.asker, {})
         if queue in line or self.waiting < outbox.limits.questions:
             self.waiting += queue not in line
             line[queue] = CreationRequest(source, where, later(outbox.now, PATIENCE))
-            self._lines[where.client] = line
+            self._lines[where.asker] = line
         return False
 
     def ended(self, queue: str) -> None:
@@ -77,12 +77,12 @@ class Foundations:
     def next(self) -> CreationRequest | None:
         """Whose turn it is, if there is one and room for it (rule 2)."""
         while self._lines and self._has_room:
-            client = next(iter(self._lines))
-            line = self._lines.pop(client)
+            asker = next(iter(self._lines))
+            line = self._lines.pop(asker)
             wish = line.pop(next(iter(line)))
             self.waiting -= 1
             if line:
-                self._lines[client] = line
+                self._lines[asker] = line
             if wish.until > self._outbox.now:  # rule 4
                 return wish
         return None

@@ -15,6 +15,7 @@ from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Send, Started
 from snowmelt.core.record import Change, Write, decoded, erase
+from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.membership import KeepRecord, Leads, RecordsKept
 from snowmelt.protocols.membership.records import HOMES
 from snowmelt.protocols.queue.messages import Assignment, Term, is_name
@@ -49,6 +50,8 @@ class Homes:
     ) -> None:
         self.on_disk = on_disk
         self.known: dict[str, Assignment] = {}
+        self.made = SharesHeld[str]()
+        """How many of those each payer had made (`creation.py`, rule 5)."""
         self.asleep: dict[str, None] = {}
         """Whose home is not active: they are told again, and no other costs a tick anything."""
         self.graves: dict[str, Assignment] = {}
@@ -178,6 +181,7 @@ class Homes:
         met = self.asleep, self.busy, self._asked, self.floors, self.unreadable
         for known in (self.known, self.graves, *met):
             known.clear()
+        self.made = SharesHeld()
 
     def renew(
         self,
@@ -239,6 +243,9 @@ class Homes:
 
     def _have(self, home: Assignment) -> None:
         self.unreadable.pop(home.queue, None)
+        last = self.known.get(home.queue)
+        if last is not None:
+            self.made.remove(last.maker)
         if home.end is not None:
             self.known.pop(home.queue, None)
             self.asleep.pop(home.queue, None)
@@ -247,6 +254,7 @@ class Homes:
             return
         self.graves.pop(home.queue, None)
         self.known[home.queue] = home
+        self.made.add(home.maker)
         if home.active:
             self.asleep.pop(home.queue, None)
         else:

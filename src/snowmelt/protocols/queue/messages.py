@@ -82,6 +82,8 @@ class Assignment(OfTerm, frozen=True, tag="fifo.home", array_like=True):
     """With which term the queue was made: what is older is of a deleted one of its name."""
     end: End | None = None
     """Of a queue that was deleted: it has no keepers, and this is its grave (`deleting.py`)."""
+    maker: Label = ""
+    """Whose share of names it takes (`calling.Came`); nobody's where that was not written down."""
 
     def __post_init__(self) -> None:
         _check(self.settings)
@@ -122,6 +124,13 @@ class LocateQueue(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True
     settings: QueueSettings | None = None
     client: Label = ""
     """Who would have it made, where there are several to choose from (`founding.py`)."""
+    payer: Label = ""
+    """Who pays for that client (`calling.Came`)."""
+
+    @property
+    def asker(self) -> str:
+        """Who takes turns with others."""
+        return self.payer or self.client
 
     def __post_init__(self) -> None:
         if self.settings is not None:

@@ -1,6 +1,5 @@
 """What this node knows of homes: where each queue is, and which calls wait to hear it."""
 
-from collections import Counter
 from itertools import islice
 from typing import Any, Final
 
@@ -8,6 +7,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.shares import SharesHeld
 from snowmelt.core.users import Patterns, fits
 from snowmelt.protocols.calling import AskAnother
 from snowmelt.protocols.queue.absence import waits
@@ -38,9 +38,8 @@ class MetadataCache:
         self._outbox = outbox
         self._homes: dict[str, Assignment] = {}
         self._questions: dict[str, list[Question]] = {}
-        self._waiting = 0
-        self._waiting_of: Counter[str] = Counter()
-        """How many of them are of which client."""
+        self._waiting = SharesHeld[str]()
+        """How many of them each has."""
         self._rolls: dict[int, tuple[OperationId, Instant, Patterns]] = {}
         self._numbers = 0
 
@@ -67,7 +66,8 @@ class MetadataCache:
         if home is not None and (settings is None or _is_so(home, settings)):
             self._go_on(call, home)
             return True
-        where = LocateQueue(queue, settings, call[0].client if call else "")
+        client = call[0].client if call else NodeId("")
+        where = LocateQueue(queue, settings, client, self._outbox.payers.of(client))
         waits = self._wait(where, call)
         if waits:
             self._send(where)
@@ -87,9 +87,9 @@ class MetadataCache:
         asked = [one.call for those in self._questions.values() for one in those]
         waiting = [call[0] for call in asked if call is not None]
         waiting += [one[0] for one in self._rolls.values()]
-        for known in (self._questions, self._waiting_of, self._rolls):
-            known.clear()
-        self._waiting = 0
+        self._questions.clear()
+        self._rolls.clear()
+        self._waiting = SharesHeld()
         for operation in waiting:
             self._outbox.reply(operation, AskAnother())
 
@@ -98,22 +98,13 @@ class MetadataCache:
             self._outbox.inside.append(CallRouted(*call, told))
 
     def _wait(self, where: LocateQueue, call: Call | None) -> bool:
-        """Whether one more can wait, of all and of this client; else the client asks again."""
-        limits, client = self._outbox.limits, where.client
-        each = limits.questions_each if client else limits.questions
-        if self._waiting >= limits.questions or self._waiting_of[client] >= each:
+        """Whether one more can wait, of all and of who asks; else the client asks again."""
+        if not self._waiting.has_room(where.asker, 1, self._outbox.limits.questions):
             return False
         question = Question(where, call, later(self._outbox.now, PATIENCE))
         self._questions.setdefault(where.queue, []).append(question)
-        self._count(question, 1)
+        self._waiting.add(where.asker)
         return True
-
-    def _count(self, question: Question, by: int) -> None:
-        client = question.where.client
-        self._waiting += by
-        self._waiting_of[client] += by
-        if not self._waiting_of[client]:
-            del self._waiting_of[client]
 
     def refresh(self, queue: str) -> None:
         """Seeks news of a queue; what is known of it may be old."""
@@ -190,9 +181,9 @@ class MetadataCache:
     def _keep(self, queue: str, questions: list[Question]) -> None:
         """Of the questions about a queue these are still open."""
         for one in self._questions.pop(queue, []):
-            self._count(one, -1)
+            self._waiting.remove(one.where.asker)
         for one in questions:
-            self._count(one, 1)
+            self._waiting.add(one.where.asker)
         if questions:
             self._questions[queue] = questions
 

@@ -48,6 +48,7 @@ def next_home(
         wanted=altered.wanted,
         sought=last.answers_needed if last.before and settings != home.settings else last.sought,
         since=home.since,
+        maker=home.maker,
     )
 
 

@@ -26,7 +26,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.protocols.calling import Gone
+from snowmelt.protocols.calling import Came, Gone
 from snowmelt.protocols.membership import (
     CutOff,
     Leads,
@@ -189,11 +189,14 @@ class QueueNode:
                 self._controller.reads_old = later(now, router.READ_WITHIN)
             case Leaving(until):
                 self._leaving.begin(until)
+            case Came():
+                outbox.payers.hear(fact)
             case Gone(client):
                 self._carrying.gone(client)
                 self._gathering.gone(client)
                 for leader in self._terms.leaders.values():
                     leader.gone(client)
+                outbox.payers.hear(fact)
             case _:
                 pass
 

@@ -33,7 +33,7 @@ from snowmelt.core.node import (
     Send,
 )
 from snowmelt.core.record import Change, Write
-from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.calling import Declined, Payers
 from snowmelt.protocols.queue.calls import SECRET_BYTES
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.messages import TERMS_AHEAD
@@ -94,6 +94,7 @@ class Outbox:
         self._clock_minus_now = 0
         self._effects: list[Effect[Any]] = []
         self.presence: Presence | None = None
+        self.payers = Payers()
         self.keeper = ""
         self.stream = ""
         self.due: Instant | None = None

@@ -203,6 +203,7 @@ def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -
         before_term=home.term,
         since=home.since,
         wanted=home.wanted,
+        maker=home.maker,
     )
     return Housed(queue, left, last, gone, next_home)
 

@@ -101,6 +101,21 @@ def test_what_is_large_and_did_not_come_is_sent_again_when_it_is_as_good_as_lost
     assert bench.tick(LOST_AFTER) == [2]
 
 
+def test_what_is_lost_goes_again_before_what_waited_behind_it(bench):
+    assert (bench.append(LARGE), bench.append(LARGE)) == ([2], [])
+    assert bench.tick(LOST_AFTER) == [2]
+    assert (bench.come(2), bench.come(3)) == ([3], [])
+
+
+def test_what_waited_for_way_goes_once_and_is_not_in_the_way_when_it_has_come(bench):
+    n2, other = NodeId("n2"), ("other", 7)
+    assert bench.ways.goes(n2, other, LARGE, bench.desk.now)
+    assert (bench.append(LARGE), bench.append(LARGE)) == ([], [])
+    bench.ways.came(n2, other)
+    assert bench.tick(seconds(2)) == [2]
+    assert (bench.come(2), bench.come(3)) == ([3], [])
+
+
 def test_large_steps_that_wait_are_kept(bench):
     assert [bench.append(LARGE) for _ in range(3)] == [[2], [], []]
     assert bench.tick(seconds(9)) == []

@@ -10,10 +10,10 @@
    has, and told what its leader has by then (`copy.py`, rule 5).
 5. What is large is given time before it is sent again, each time more.
 6. A large step goes when there is way for it (`send_window.py`), and no step before those that it
-   follows.
+   follows. When the first large one that a follower lacks is as good as lost, it goes again before
+   any later one: that would be of no use, and in its way.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
@@ -58,7 +58,7 @@ class FollowerProgress(msgspec.Struct):
     """The copy that is on its way to it."""
     told: int = 0
     """The last step that went to it."""
-    large: deque[int] = msgspec.field(default_factory=deque)
+    large: dict[int, None] = msgspec.field(default_factory=dict)
     """Those on their way to it that are large."""
     heavy: int = 0
     """How many bytes of bodies its last piece has."""
@@ -166,7 +166,7 @@ class Followers:
             if not self._ways.goes(target, (self.home.queue, number), size, self._outbox.now):
                 self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
                 return False
-            follower.large.append(number)
+            follower.large[number] = None
         follower.told = number
         word = step if step.term == term else msgspec.structs.replace(step, term=term)
         self._outbox.send(target, word)
@@ -241,8 +241,10 @@ class Followers:
         known = mine and head.step <= self.copy.head.step
         if known and head.step > (follower.appended or -1):
             follower.appended, follower.tries, follower.sent = head.step, 0, self._outbox.now
-            while follower.large and follower.large[0] <= head.step:
-                self._ways.came(node_of(keeper), (self.home.queue, follower.large.popleft()))
+            follower.told = max(follower.told, head.step)
+        for number in [one for one in follower.large if known and one <= head.step]:
+            del follower.large[number]
+            self._ways.came(node_of(keeper), (self.home.queue, number))
         if follower.appended == self.copy.head.step:
             return
         if brought:  # the steps behind its copy
@@ -337,8 +339,9 @@ class Followers:
             if not (behind or unsure):
                 continue
             patience = self._patience(follower)
-            flies = self._ways.busy(node_of(name), self.home.queue, now)
-            if follower.waits(self.copy.head.step):
+            large = min(follower.large, default=0)
+            flies = self._ways.flies(node_of(name), (self.home.queue, large), now)
+            if follower.waits(self.copy.head.step) and (flies or not large):  # rule 6
                 self._go_on(name, follower)
             if later(follower.sent, patience) <= now:
                 follower.sent, follower.tries = now, follower.tries + 1

@@ -18,7 +18,7 @@ class SendWindow:
     """Of one node. So many bytes go to another, or one thing.
 
     >>> ways, n2, now = SendWindow(10), NodeId("n2"), Instant(0)
-    >>> [ways.goes(n2, ("q", step), 7, now) for step in (1, 2)], ways.busy(n2, "q", now)
+    >>> [ways.goes(n2, ("q", step), 7, now) for step in (1, 2)], ways.flies(n2, ("q", 1), now)
     ([True, False], True)
     >>> ways.came(n2, ("q", 1)); ways.goes(n2, ("q", 2), 99, now)
     True
@@ -39,9 +39,9 @@ class SendWindow:
     def came(self, target: NodeId, name: Name) -> None:
         self._flying.get(target, {}).pop(name, None)
 
-    def busy(self, target: NodeId, queue: str, now: Instant) -> bool:
-        """Whether some of a queue is on its way there."""
-        return any(name == queue for name, _ in self._there(target, now))
+    def flies(self, target: NodeId, name: Name, now: Instant) -> bool:
+        """Whether this is on its way there still."""
+        return name in self._there(target, now)
 
     def _there(self, target: NodeId, now: Instant) -> dict[Name, tuple[int, Instant]]:
         flying = self._flying.setdefault(target, {})

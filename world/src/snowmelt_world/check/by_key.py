@@ -116,8 +116,8 @@ def check_at_once(history: History, most: int, *, by_key: bool) -> Verdict:
     return Valid(AT_ONCE)
 
 
-def check_per_second(history: History, most: int, *, by_key: bool) -> Verdict:
-    """Rule 3, of each key or of all.
+def check_per_second(history: History, most: int, *, by_key: bool, second: int = SECOND) -> Verdict:
+    """Rule 3, of each key or of all; a second lasts so long, by the fastest clock.
 
     >>> gets = [Operation("c", Kind.GET, (n,), n * 10**8, n * 10**8 + 5) for n in range(3)]
     >>> print(check_per_second(History.of(gets), 2, by_key=False))
@@ -130,7 +130,7 @@ def check_per_second(history: History, most: int, *, by_key: bool) -> Verdict:
         begun = sorted([get.called for _, get in gets])
         by_end = sorted([get for _, get in gets], key=lambda one: one.until)
         for called in begun:
-            within = [one for one in by_end if called <= one.called and one.until < called + SECOND]
+            within = [one for one in by_end if called <= one.called and one.until < called + second]
             if len(within) > most:
                 sentence = f"{len(within)} of {what} were given within a second, and {most} may be"
                 return Invalid(PER_SECOND, sentence, tuple(within))

@@ -21,7 +21,7 @@ from snowmelt.client.leases.steps import LeaseOptions, LeaseUpdate
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import NoSuchQueue
-from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.instant import SECOND, Duration, Instant, seconds
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.statuses import QueueStatus
 from snowmelt_world.check.by_key import (
@@ -36,7 +36,7 @@ from snowmelt_world.families.fifo_actors import Phase, Stage
 from snowmelt_world.families.programs import FAILURES, pause
 from snowmelt_world.families.queue import HURTS, QueueLife
 from snowmelt_world.families.queue_deleted import BYTES, SECONDS, SHORT, User
-from snowmelt_world.faults import ClockJump
+from snowmelt_world.faults import ClockJump, ClockSkew
 from snowmelt_world.judge.deleted import DeletedLedger
 from snowmelt_world.world import Broken, World
 
@@ -48,6 +48,7 @@ EVEN: Final = {
 LOST_AFTER: Final = 8
 """So often it tries in vain before it gives up the queue: the node of its one copy may be gone."""
 KEYS: Final = ("", "a", "b", "c")
+MILLION: Final = 1_000_000
 
 
 class KeyLedger(msgspec.Struct):
@@ -59,6 +60,8 @@ class KeyLedger(msgspec.Struct):
     """Whether no disk is lost or damaged."""
     leaps: bool
     """Whether clocks of nodes leap: then none says how long a lease or a second lasts."""
+    second: int = SECOND
+    """How long one lasts at least, by the clock of a node that goes too fast."""
     seen: list[Operation] = []
     turns: list[Operation] = []
     """What was seen when all else was over, and each call answered."""
@@ -77,6 +80,14 @@ class KeyLedger(msgspec.Struct):
         """None is."""
         return {}
 
+    @property
+    def slowest(self) -> Duration:
+        """How long all may take to come, where so many come in a second: some at a time, or one."""
+        said = self.settings
+        rates = [one for one in (said.per_second_each, said.per_second_by_key) if one]
+        puts = sum([len(one.values) for one in self.seen if one.kind is Kind.PUT])
+        return Duration(2 * SECOND * puts // min(rates) if rates else 0)
+
     def verdicts(self) -> list[Verdict]:
         """What the checks say."""
         history, said = History.of(self.seen), self.settings
@@ -90,10 +101,13 @@ class KeyLedger(msgspec.Struct):
         if said.at_once_by_key:
             found.append(check_at_once(history, said.at_once_by_key, by_key=True))
         if said.per_second:
-            found.append(check_per_second(history, said.per_second, by_key=False))
+            found.append(self._per_second(history, said.per_second, by_key=False))
         if said.per_second_by_key:
-            found.append(check_per_second(history, said.per_second_by_key, by_key=True))
+            found.append(self._per_second(history, said.per_second_by_key, by_key=True))
         return found
+
+    def _per_second(self, history: History, most: int, *, by_key: bool) -> Verdict:
+        return check_per_second(history, most, by_key=by_key, second=self.second)
 
     def judge(self) -> None:
         """Raises `Broken` for what may not be."""
@@ -322,10 +336,12 @@ class KeyUsers:
     user: ClassVar[type[KeyUser]] = KeyUser
     ledger: ClassVar[type[KeyLedger]] = KeyLedger
 
-    def __init__(self, stage: Stage, queue: str, *, keeps: bool, leaps: bool) -> None:
+    def __init__(
+        self, stage: Stage, queue: str, *, keeps: bool, leaps: bool, second: int = SECOND
+    ) -> None:
         self._stage = stage
         self._queue = queue
-        self._keeps, self._leaps = keeps, leaps
+        self._keeps, self._leaps, self._second = keeps, leaps, second
         self.ledgers: list[KeyLedger] = []
         self._over = False
 
@@ -347,7 +363,7 @@ class KeyUsers:
     def add(self, world: World, dice: Random, nodes: int, end: Instant) -> None:
         """Who puts, and who takes."""
         settings = self.settings(dice, nodes)
-        ledger = self.ledger(self._queue, settings, self._keeps, self._leaps)
+        ledger = self.ledger(self._queue, settings, self._keeps, self._leaps, self._second)
         self.ledgers.append(ledger)
         users: list[KeyUser] = []
         for number in range(dice.randint(2, 4)):
@@ -393,9 +409,16 @@ class KeyLife(QueueLife):
         faults = self._scenario.faults
         hurt = any(isinstance(one, HURTS) for one in faults)
         leaps = any(isinstance(one, self.leaps) for one in faults)
-        self._keys = self.users(self._stage, "k0", keeps=not hurt, leaps=leaps)
+        ahead = max([one.ppm for one in faults if isinstance(one, ClockSkew)], default=0)
+        second = SECOND * MILLION // (MILLION + max(0, ahead))
+        self._keys = self.users(self._stage, "k0", keeps=not hurt, leaps=leaps, second=second)
         nodes = len(self._scenario.nodes)
         self._keys.add(world, self._dice("keys"), nodes, self._scenario.faults_end)
+
+    @property
+    def bound(self) -> Duration:
+        """By a rate what is in that queue takes its time."""
+        return Duration(super().bound + max([one.slowest for one in self._keys.ledgers]))
 
     def unsettled(self, world: World) -> str:
         """At rest when what is in that queue was taken, too."""

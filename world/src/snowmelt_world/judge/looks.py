@@ -264,7 +264,14 @@ class Looks:
         return self._ledger.rank(position) if look.by_key else 0, position
 
     def _left_out(self, get: Operation) -> bool:
-        """Whether the queue may have been paused, or what was told then may be undone."""
+        """Whether the queue may have been paused, or what was told then may be undone.
+
+        Or a get that was left may have had what was there, and gave it back unseen.
+        """
         if self._ledger.excuses.cover(Instant(get.called), Instant(get.until)) is not None:
+            return True
+        if any(
+            one.called <= get.until and get.called <= one.over for one in self._ledger.left_gets
+        ):
             return True
         return any(one.asked <= get.until and get.called <= one.until for one in self._pauses)

@@ -5,6 +5,7 @@ import re
 import threading
 import time
 from collections import Counter
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +269,25 @@ def test_what_is_no_key_is_refused(queues: Queues, name: str, key: Any) -> None:
 def test_keys_are_as_many_as_bodies(queues: Queues, name: str) -> None:
     with pytest.raises(BadOption, match="one for all bodies, or as many as bodies"):
         queues.fifo(name).put_many([b"", b""], key=["a"])
+    with pytest.raises(BadOption, match="one for all bodies, or as many as bodies"):
+        queues.fifo(name).put_many([b"", b""], key=["a", "b", "c"])
+    with pytest.raises(BadOption, match="2 keys"):
+        queues.fifo(name).put(b"", key=["a", "b"])
+
+
+class OddBytes(bytes):
+    pass
+
+
+class Odd(StrEnum):
+    TEXT = "text"
+
+
+def test_keys_may_be_of_classes_of_their_own(queues: Queues, name: str) -> None:
+    jobs = queues.fifo(name, in_order_by_key=True)
+    jobs.put(b"", key=OddBytes(b"bytes"))
+    jobs.put_many([b"", b""], key=[OddBytes(b"other"), Odd.TEXT])
+    assert [one.key for one in jobs.get_many(9)] == [b"bytes", b"other", b"text"]
 
 
 def test_settings_that_can_not_be_are_refused(queues: Queues, name: str) -> None:

@@ -1,8 +1,10 @@
 """What is taken, put and acknowledged in one step, by a client of real nodes and in a folder."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
-from snowmelt.core.errors import BadOption, Empty, LeaseLost, QueueExists
+from snowmelt.core.errors import BadOption, Closed, Empty, LeaseLost, QueueExists
 
 
 @pytest.fixture(params=["folder", "node"])
@@ -301,3 +303,60 @@ def test_a_queue_of_another_kind_undoes_all_of_it(cluster: Any) -> None:
     with pytest.raises(QueueExists):
         take_step(cluster, lambda step: step.get(orders), lambda step: step.put(urgent, b"y"))
     assert orders.get(timeout=5).failures == 0
+
+
+def test_one_is_begun_once_and_ends_once(cluster: Any) -> None:
+    bills = cluster.fifo("bills")
+    with cluster.step() as step:
+        step.put(bills, b"once")
+    with pytest.raises(BadOption, match="begun already"), step:
+        pass
+    with pytest.raises(BadOption, match="has not ended"):
+        step.put(bills, b"too late")
+    inner = cluster.step()
+    with pytest.raises(BadOption, match="begun already"), inner as outer, inner:
+        outer.put(bills, b"of the inner block")
+    failed = cluster.step()
+    with suppress(ZeroDivisionError), failed:
+        failed.put(bills, b"of one that failed")
+        raise ZeroDivisionError
+    with pytest.raises(BadOption, match="begun already"), failed:
+        pass
+    assert bills.stats().ready == 1
+
+
+def test_what_another_thread_adds_as_it_ends_is_in_it_or_is_refused(cluster: Any) -> None:
+    bills, added = cluster.fifo("bills"), list[int]()
+
+    def adds(step: Any) -> None:
+        with suppress(BadOption):
+            for _ in range(3_000):
+                step.put(bills, b"bill")
+                added.append(1)
+
+    for _ in range(30):
+        with cluster.step() as step:
+            thread = threading.Thread(target=adds, args=(step,))
+            thread.start()
+            step.put(bills, b"own")
+            added.append(1)
+        thread.join()
+    assert bills.stats().ready == len(added)
+
+
+def test_a_child_of_a_fork_ends_nothing_of_it(cluster: Any) -> None:
+    bills = cluster.fifo("bills")
+    with cluster.step() as step:
+        step.put(bills, b"bill")
+        child = os.fork()
+        if not child:
+            code = 1
+            with suppress(Closed):
+                step.__exit__(None, None, None)
+                code = 2
+            with suppress(Closed):
+                step.put(bills, b"bill")
+                code = 3
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert bills.stats().ready == 1

@@ -190,7 +190,7 @@ class FifoSteps(GrantedSteps):
                 )
             for some in chain(filter(None, begun), calls):
                 if key is not None:
-                    packed = labelled(headers, key, some, count)
+                    packed = labelled(headers, key, some, count, last=begun[1] is None)
                 so_far.asked = True
                 wait = time_of_put(timeout)
                 done = yield from self.put_parcel(some, packed, due, wait, sequence, unique=unique)
@@ -202,6 +202,8 @@ class FifoSteps(GrantedSteps):
                     where[priority] = Interval(start, max(start, own.stop))
                 count += some.count
                 so_far.told = count, f", in {where[0]}" if len(where) == 1 and 0 in where else ""
+            if isinstance(key, list | tuple) and len(key) > count:
+                raise BadOption("key", f"{len(key)} keys", f"as many as bodies, which are {count}")
         return tuple([where[one] for one in sorted(where)]) or (Interval(0, 0),)
 
     def put_parcel(

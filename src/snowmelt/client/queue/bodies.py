@@ -140,6 +140,8 @@ def labelled(
     key: Key | Sequence[Key | None],
     items: PutItems,
     first: int = 0,
+    *,
+    last: bool = True,
 ) -> bytes:
     """Headers and keys of one call's items, the first of which was given as the so-manieth."""
     if headers is not None:
@@ -150,7 +152,7 @@ def labelled(
     if not isinstance(key, list | tuple):
         return pack(Labels(common, (as_key(key),) * items.count))
     own = key[first : first + items.count]
-    if len(own) < items.count:
+    if len(own) < items.count or (last and len(key) > first + items.count):
         raise BadOption("key", f"{len(key)} keys", "one for all bodies, or as many as bodies")
     return pack(Labels(common, _as_keys(own)).in_order(items.order))
 

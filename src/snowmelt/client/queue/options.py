@@ -135,7 +135,7 @@ def as_key(key: object, option: str = "key") -> bytes:
     if isinstance(key, str):
         key = key.encode("utf-8", "surrogatepass")
     if isinstance(key, bytes) and 0 < len(key) <= KEY_BYTES_MAX:
-        return key
+        return bytes(key)  # not one of a class of its own, as NumPy has
     raise BadOption(option, key, f"text or bytes, of 1 to {KEY_BYTES_MAX} bytes")
 
 

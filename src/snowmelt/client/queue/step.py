@@ -12,7 +12,7 @@ from snowmelt.client.leases.items import Item, Items, UpdateSender, leave
 from snowmelt.client.leases.steps import BYTES_MAX
 from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.step_view import StepView
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import BadOption, Closed, SnowmeltError
 from snowmelt.core.interval import Interval
 
 STEP_SECONDS: Final = 30.0
@@ -130,7 +130,7 @@ class Step(StepView):
         self._held.append(held)
 
     def __enter__(self) -> Self:
-        return self
+        return self._begin()
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None:
@@ -145,6 +145,7 @@ class Step(StepView):
             raise
 
     def _give_back(self, error: BaseException) -> None:
-        self._parts.over = "one that failed"
+        with suppress(BadOption, Closed):  # it is over, or is another process's
+            self._parts.end("one that failed")
         for held in self._held:
             leave(held, error)

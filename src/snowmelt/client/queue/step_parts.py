@@ -7,17 +7,21 @@
 3. Once it is decided the nodes do the rest, whether or not this program lives. It waits for that
    until its time is over.
 4. One that took from one lease, and puts nothing, is an acknowledgement like any other.
-5. A call that was sent in vain may still be on its way when its caller hears of no room, or hears
+5. It ends once. What another thread adds meanwhile is in it, or is refused. It is its process's:
+   a child of a fork ends nothing.
+6. A call that was sent in vain may still be on its way when its caller hears of no room, or hears
    nothing. So the step is given up first: then it is known that it never happens.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from threading import RLock
 from typing import Final, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from snowmelt.client.coalescing.joint_puts import PutRequest
+from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import Sleep, Steps, all_of, at_once
 from snowmelt.client.connection.waits import LATE, Wait
 from snowmelt.client.fifo.steps import FifoSteps
@@ -55,8 +59,9 @@ BYTES_MAX: Final = 64 << 20
 HOLD: Final = 60.0
 """So many seconds, and those of the step itself, later a queue asks what became of it."""
 GIVING_UP: Final = 1.0
-"""So many seconds of its time, or a fifth of it, are kept for that (rule 5)."""
+"""So many seconds of its time, or a fifth of it, are kept for that (rule 6)."""
 PAUSE: Final = 0.2
+_OF_PARENT: Final = "this step", "begin one in this process"
 _ITEM: Final = 100
 """What an item weighs besides its bytes."""
 
@@ -97,20 +102,24 @@ class StepParts:
         self._puts: dict[str, list[PutRequest]] = {}
         self._items = 0
         self._bytes = 0
+        self._adding = RLock()  # a signal may come while it is held
+        self._origin = Origin()
 
     def take(self, sender: Acknowledger, delivered: LeasedItems, where: Interval | None) -> None:
         """These are acknowledged with it."""
         steps = sender.steps
         if not isinstance(steps, FifoSteps):
             raise BadOption("item", steps.name, "an item of a queue")
-        self._check(steps)
         delivered.check_own(where)
         if not delivered.open_in(where):
             raise LeaseLost(f"what was taken from {steps.name} is settled already, or lost")
-        leases = self._taken.setdefault(steps.name, {})
-        if len(leases) >= COMMITTED_MAX and delivered.token not in leases:
-            raise TooLarge(f"a step has up to {COMMITTED_MAX} leases of a queue: end it sooner")
-        leases.setdefault(delivered.token, []).append((sender, delivered, where))
+        self._origin.check(*_OF_PARENT)
+        with self._adding:
+            self._check(steps)
+            leases = self._taken.setdefault(steps.name, {})
+            if len(leases) >= COMMITTED_MAX and delivered.token not in leases:
+                raise TooLarge(f"a step has up to {COMMITTED_MAX} leases of a queue: end it sooner")
+            leases.setdefault(delivered.token, []).append((sender, delivered, where))
 
     def put(
         self,
@@ -122,18 +131,30 @@ class StepParts:
         delay: float,
     ) -> None:
         """This is put with it."""
-        self._check(steps)
         one: PutRequest = steps.one(body, priority, headers, delay, 0, key).what
         size = len(one.body) + len(one.headers) + _ITEM
-        if self._items >= ITEMS_MAX or self._bytes + size > BYTES_MAX:
-            text = f"a step puts up to {ITEMS_MAX} items and {BYTES_MAX >> 20} MiB: end it sooner"
-            raise TooLarge(text)
-        self._items, self._bytes = self._items + 1, self._bytes + size
-        self._puts.setdefault(steps.name, []).append(one)
+        self._origin.check(*_OF_PARENT)
+        with self._adding:
+            self._check(steps)
+            if self._items >= ITEMS_MAX or self._bytes + size > BYTES_MAX:
+                most = f"{ITEMS_MAX} items and {BYTES_MAX >> 20} MiB"
+                raise TooLarge(f"a step puts up to {most}: end it sooner")
+            self._items, self._bytes = self._items + 1, self._bytes + size
+            self._puts.setdefault(steps.name, []).append(one)
 
-    def _check(self, steps: FifoSteps) -> None:
+    def end(self, why: str) -> None:
+        """Nothing is added from now on; raises `BadOption` where it has ended (rule 5)."""
+        self._origin.check(*_OF_PARENT)
+        with self._adding:
+            self._check_open()
+            self.over = why
+
+    def _check_open(self) -> None:
         if self.over:
             raise BadOption("step", self.over, "one that has not ended: begin another")
+
+    def _check(self, steps: FifoSteps) -> None:
+        self._check_open()
         self._queues.setdefault(steps.name, steps)
         if len(self._queues) > COMMITTED_MAX:
             raise TooLarge(f"a step has up to {COMMITTED_MAX} queues: end it sooner")
@@ -142,7 +163,7 @@ class StepParts:
 
     def commit(self, timeout: float, hold: float = HOLD) -> Steps[int]:
         """All of it happens, or raises; in how many queues its part is not done yet (rule 3)."""
-        self.over = "one that has ended"
+        self.end("one that has ended")
         wait = Wait(timeout)
         sources = self._sources()
         targets = list[tuple[FifoSteps, list[PutRequest]]]()
@@ -198,7 +219,7 @@ class StepParts:
 
 
 def _decided(home: FifoSteps, commit: Commit, wait: Wait) -> Steps[int]:
-    """In how many queues its part is not done yet. What may not be decided is given up (rule 5)."""
+    """In how many queues its part is not done yet. What may not be decided is given up (rule 6)."""
     own = Wait(max(wait.left - min(GIVING_UP, wait.left / 5), LATE / SECOND))
     committed: Committed
     try:

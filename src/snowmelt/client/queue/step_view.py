@@ -1,7 +1,7 @@
 """What a step is given before its end, where nothing is waited for: the same for both faces."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from snowmelt.client.connection.session import checked
 from snowmelt.client.leases.views import ItemsView, ItemView
@@ -21,9 +21,16 @@ class StepView:
         self._root = root(port)
         self._timeout = checked(timeout)
         self._parts = StepParts()
+        self._begun = False
         self.waiting = 0
         """Once it has ended: in how many queues its items will come in, but had no room, or no node
         was there, until its time was over."""
+
+    def _begin(self) -> Self:
+        if self._begun:
+            raise BadOption("step", "one that was begun already", "each once: begin another")
+        self._begun = True
+        return self
 
     def ack(self, held: ItemView[Any] | ItemsView[Any]) -> None:
         """What was taken elsewhere is acknowledged with this step.

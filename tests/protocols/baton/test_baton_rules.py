@@ -1,5 +1,7 @@
 """The baton's rules, by number, on a bench of real machines."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from baton_bench import LEASE, NAME, Bench
@@ -38,7 +40,7 @@ from snowmelt.protocols.baton.messages import (
     Version,
 )
 from snowmelt.protocols.baton.retired_names import NameRecord
-from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.protocols.calling import Came, Declined, Elsewhere, Gone
 from snowmelt.protocols.membership import Current
 from snowmelt.wire.codec import encode
 
@@ -713,6 +715,30 @@ def test_rule_15_names_that_are_folded_make_room_for_others(bench, monkeypatch):
     asked = bench.want("c1", "n3", 1, "one-more")
     bench.run()
     assert bench.answer(asked).fence > 0
+
+
+def test_one_who_pays_for_many_clients_leaves_names_to_others(bench, monkeypatch):
+    monkeypatch.setattr("snowmelt.protocols.baton.node.NAMES_MAX", 10)
+
+    def uses(number: int) -> Any:
+        client, name = f"c{number}", f"b{number}"
+        bench.give("n3", Announced(Came(client, "mallory")))
+        asked = bench.want(client, "n3", number + 1, name)
+        bench.run()
+        told = bench.answer(asked)
+        if not isinstance(told, Declined):
+            bench.call(client, "n3", Release(name, number + 1, told.fence, told.where, None))
+            bench.run()
+        bench.give("n3", Announced(Gone(client)))
+        return told
+
+    assert [isinstance(uses(number), Declined) for number in range(9)] == [False] * 8 + [True]
+    bench.give("n3", Announced(Came("c-ann", "ann")))
+    asked = bench.want("c-ann", "n3", 77, "of-ann")
+    bench.run()
+    assert bench.answer(asked).fence > 0
+    bench.pass_time(LONG)
+    assert not isinstance(uses(99), Declined)
 
 
 @pytest.mark.parametrize("more", [-3, 50])

@@ -23,7 +23,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.baton.messages import BatonGot, Drop, SeekBaton
-from snowmelt.protocols.calling import Declined, Gone
+from snowmelt.protocols.calling import Came, Declined, Gone
 from snowmelt.protocols.membership import CutOff, Member, View
 from snowmelt.protocols.multicast import MulticastNode, MulticastSettings
 from snowmelt.protocols.multicast.calls import (
@@ -672,6 +672,24 @@ def test_only_so_many_topics_are_in_use_and_unused_ones_make_room(
     assert table.answers[more].error == "Full"
     table.now = later(table.now, SETTINGS.awake)
     assert isinstance(table.publish(N1, b"x"), Published)
+
+
+def test_one_who_pays_for_many_clients_leaves_topics_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("snowmelt.protocols.multicast.node.TOPICS_MAX", 5)
+    table = Table((N1,))
+    for at in range(4):
+        client = NodeId(f"c-{at}")
+        table.give(N1, Announced(Came(client, "mallory")))
+        call = table.call(N1, Publish(f"t{at}", 1, (b"x",), POLL), client=client)
+        assert isinstance(table.answers[call], Published)
+        table.give(N1, Announced(Gone(client)))
+    table.give(N1, Announced(Came(NodeId("c-9"), "mallory")))
+    refused = table.call(N1, Publish("t9", 1, (b"x",), POLL), client="c-9")
+    assert "4 of mallory" in table.answers[refused].text
+    other = table.call(N1, Publish("others", 1, (b"x",), POLL), client="another")
+    assert isinstance(table.answers[other], Published)
 
 
 def test_all_topics_together_keep_no_more_than_a_node_may() -> None:

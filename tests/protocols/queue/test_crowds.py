@@ -55,7 +55,7 @@ def test_groups() -> None:
     bench.put(items=9)
     asks = [Assign("q", f"g{at}", 0, "r", 0, 1, 100) for at in range(3)]
     told = [bench.answer(ask) for ask in asks]
-    refused(told[2], "Full", "queue 'q' has 2 groups already; release some")
+    refused(told[2], "Full", "queue 'q' has 2 groups already, of 2")
     assert bench.answer(asks[1]) == told[1]
     bench.answer(ReleaseGroup("q", "g0"))
     assert isinstance(bench.answer(asks[2]), Assigned)

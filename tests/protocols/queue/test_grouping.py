@@ -232,6 +232,18 @@ def test_there_are_so_many_groups():
     assert (refusal(told), "has 2 groups already" in told.text) == ("Full", True)
 
 
+def test_one_user_leaves_groups_to_others():
+    bench = filled(40, limits=msgspec.structs.replace(LIMITS, groups=10))
+    for at in range(8):
+        assert begin(bench, f"mallory/{at}", 1)
+    assert refusal(assign(bench, "mallory/8", (0, 0))) == "Full"
+    assert begin(bench, "ann/a", 1)
+    assert begin(bench, "an-admin", 1)
+    assert refusal(assign(bench, "bob/b", (0, 0))) == "Full"
+    release(bench, "mallory/3")
+    assert begin(bench, "bob/b", 1)
+
+
 # --- what is lost ---------------------------------------------------------------------------------
 
 

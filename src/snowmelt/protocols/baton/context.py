@@ -7,6 +7,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.baton.calls import ETCD_VALUE_BYTES_MAX, VALUE_BYTES_MAX, HeldAt
 from snowmelt.protocols.baton.settings import BatonSettings
+from snowmelt.protocols.calling import Payers
 from snowmelt.protocols.membership import View
 
 NEVER: Final = Instant(2**63)
@@ -33,6 +34,7 @@ class NodeContext:
         """The last term in which batons may be handed on, as a root has told (rule 18)."""
         self.settings: Final = settings
         self.chance: Final = chance
+        self.payers = Payers()
         self.view: View | None = None
         """The last one; None before the first, and while this node is cut off."""
         self.until = NEVER

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Reply, Send
+from snowmelt.core.shares import SharesHeld
 from snowmelt.core.users import Patterns, fits
 from snowmelt.protocols.arrow import OrderPlace
 from snowmelt.protocols.baton.arrows import Arrows
@@ -36,6 +37,9 @@ class Names:
         self._here = here
         self._ways = ways
         self._used: dict[str, LocalBaton] = {}
+        self.shares = SharesHeld[str]()
+        self._brought: dict[str, str] = {}
+        """Who brought each of them into use here, by asking for it: of those that clients did."""
         self._drowsy: deque[str] = deque()
         """Names that are looked at next."""
         self._looked = Instant(0)
@@ -59,6 +63,12 @@ class Names:
             if line.made:
                 baton.relay.token = _token(line, self._ways.end(name, now))
         return baton
+
+    def bring(self, name: str, who: str, now: Instant) -> LocalBaton:
+        """One that a client asks for, and that was not in use."""
+        self.shares.add(who)
+        self._brought[name] = who
+        return self.use(name, now)
 
     def glimpse(self, name: str) -> LocalBaton:
         """What is known of a name that is not in use, and stays so."""
@@ -126,6 +136,8 @@ class Names:
             if _in_use(baton) or baton.relay.fence > word.fence:
                 return False
             del self._used[name]
+            if name in self._brought:
+                self.shares.remove(self._brought.pop(name))
             self.folds.put(name, self._line(baton.relay))
         self._ways.fold(name)
         return True
@@ -172,10 +184,6 @@ class Involved:
         if len(own) > self._most.get(client, STALE_MAX):
             self._of[client] = own = {one.name: None for one in self._concerned(client)}
             self._most[client] = 2 * len(own) + STALE_MAX
-
-    def count(self, client: NodeId) -> int:
-        """How many names it has asked for, as far as they are remembered."""
-        return len(self._of.get(client, ()))
 
     def take(self, client: NodeId) -> list[LocalBaton]:
         """All its connections have ended: what that concerns. O(its names)."""

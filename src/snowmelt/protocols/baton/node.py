@@ -37,7 +37,7 @@ from snowmelt.protocols.baton.names import Involved, Names, keep_many
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.settings import TOPICS, BatonSettings, baton_name, baton_value
-from snowmelt.protocols.calling import Declined, Gone
+from snowmelt.protocols.calling import Came, Declined, Gone
 from snowmelt.protocols.membership import Current, CutOff, Leads, LeadsNoMore, RecordsKept, View
 
 NAMES_MAX: Final = 10_000
@@ -228,14 +228,15 @@ class BatonNode:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
         baton = self._names.get(call.name)
         if baton is None and isinstance(call, calls.Acquire):
-            there, own = len(self._names), self._involved.count(operation.client)
+            who = self._here.payers.of(operation.client) or operation.client
+            there, own = len(self._names), self._names.shares.held(who)
             if not has_share(own, 1, self._room - there):
                 text = (
                     f"{there} batons are in use at this node, which has {self._room}, and {own} of "
                     "them here: use fewer names at a time"
                 )
                 return [Reply(operation, Declined("Full", text))]
-            baton = self._names.use(call.name, now)
+            baton = self._names.bring(call.name, who, now)
         elif baton is None:
             baton = self._names.glimpse(call.name)
         if isinstance(call, calls.Acquire) and not knows(baton, call.ticket):
@@ -291,7 +292,11 @@ class BatonNode:
                 return self._grown(branch, now)
             case Leads() | LeadsNoMore() | RecordsKept():
                 return self._by_etcd(fact, now)
+            case Came():
+                self._here.payers.hear(fact)
+                return []
             case Gone(client):
+                self._here.payers.hear(fact)
                 return self._left(client, now)
             case messages.SeekBaton(name, ticket):
                 self._ways.wake(name, now)

@@ -23,7 +23,7 @@ from snowmelt.core.node import (
 from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.baton.messages import BatonGot, Drop
 from snowmelt.protocols.baton.settings import TOPICS
-from snowmelt.protocols.calling import Declined, Gone
+from snowmelt.protocols.calling import Came, Declined, Gone, Payers
 from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.multicast import messages
 from snowmelt.protocols.multicast.calls import Listen, Publish
@@ -60,9 +60,10 @@ class MulticastNode:
         self._settings = settings
         self._chance = chance
         self._topics: dict[str, Topic] = {}
-        self._made = SharesHeld[NodeId]()
-        self._makers: dict[str, NodeId] = {}
-        """Of topics that a client of this node named first."""
+        self._payers = Payers()
+        self._made = SharesHeld[str]()
+        self._makers: dict[str, str] = {}
+        """Who pays for each topic that a client of this node named first."""
 
     def handle(self, event: Event[messages.Message], now: Instant) -> Effects:
         match event:
@@ -136,12 +137,13 @@ class MulticastNode:
         if not self._circle.current:
             return [Reply(operation, self._elsewhere)]
         if call.name not in self._topics:
-            if not self._may_make(operation.client, now):
+            who = self._payers.of(operation.client) or operation.client
+            if not self._may_make(who, now):
                 text = f"{self._circle.me} has {len(self._topics)} topics in use, of {TOPICS_MAX}"
-                text += ", and no client may have most of them: use fewer names"
+                text += f", {self._made.held(who)} of {who}, and nobody may have most of them"
                 return [Reply(operation, Declined("Full", text))]
-            self._makers[call.name] = operation.client
-            self._made.add(operation.client)
+            self._makers[call.name] = who
+            self._made.add(who)
         topic = self._topic(call.name)
         match call:
             case Publish():
@@ -162,10 +164,10 @@ class MulticastNode:
             return True
         return self._forgets(list(self._topics), now)
 
-    def _may_make(self, client: NodeId, now: Instant) -> bool:
-        """Whether there is room for a topic of this client, and others keep theirs."""
-        if not self._made.has_room(client, 1, TOPICS_MAX):
-            its = [name for name, maker in self._makers.items() if maker == client]
+    def _may_make(self, who: str, now: Instant) -> bool:
+        """Whether there is room for a topic for which this one pays, and others keep theirs."""
+        if not self._made.has_room(who, 1, TOPICS_MAX):
+            its = [name for name, maker in self._makers.items() if maker == who]
             return self._forgets(its, now)
         return self._room(now)
 
@@ -200,7 +202,11 @@ class MulticastNode:
             case CutOff():
                 self._circle.current = False
                 return self._each(lambda topic: topic.cut_off(self._elsewhere, now))
+            case Came():
+                self._payers.hear(fact)
+                return []
             case Gone(client):
+                self._payers.hear(fact)
                 for topic in self._topics.values():
                     topic.gone(client)
                 return []

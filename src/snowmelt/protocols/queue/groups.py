@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval
+from snowmelt.core.shares import SHARE, has_share
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.blocks import Living
 from snowmelt.protocols.queue.calls import Assign, GroupStatus, Locate
@@ -91,6 +92,14 @@ class GroupStates:
         """What of these is theirs."""
         return [part for _, one in self for piece in one.held for part in live.common(piece)]
 
+    def has_room(self, name: str, most: int) -> bool:
+        """Whether there is room for one more; of one user only while there is some for others."""
+        free, own = most - len(self._groups), name.partition("/")[0] + "/"
+        if "/" not in name:  # no user's (`core.users`, rule 5)
+            return free > 0
+        held = sum(one.startswith(own) for one in self._groups)
+        return has_share(held, 1, free, SHARE if held else 1)
+
     def named(self, name: str) -> GroupState | None:
         return self._groups.get(name)
 
@@ -125,10 +134,10 @@ def assign_problem(ask: Assign, groups: GroupStates, most: int) -> Declined | No
     if ask.lease:
         lost = _lost(ask, group, ask.done, f"and cannot be done with {ask.done}")
         return lost or _behind(ask, group, ask.done)
-    if group is None and len(groups) >= most:
+    if group is None and not groups.has_room(ask.group, most):
         text = (
-            f"queue {ask.queue!r} has {len(groups)} groups already; "
-            f"release some: snowmelt groups release {ask.queue} GROUP"
+            f"queue {ask.queue!r} has {len(groups)} groups already, of {most}, and no user may "
+            f"have most of them; release some: snowmelt groups release {ask.queue} GROUP"
         )
         return Declined("Full", text)
     if group is None or not (group.done or group.located):

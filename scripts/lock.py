@@ -38,6 +38,7 @@ def found() -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    """Asks pip, and writes the file."""
     lines = []
     for one in sorted(found(), key=lambda one: named(one["metadata"]["name"])):
         name, version = named(one["metadata"]["name"]), one["metadata"]["version"]

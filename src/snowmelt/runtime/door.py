@@ -11,6 +11,8 @@ dropped, counted, and written to the audit log as well; of who is in no view the
 each name. Families bear that: a network may lose anything, and whoever is in a view that is not
 known here yet says it again.
 
+While the node's memory is nearly full (`memory.py`), what brings bodies is declined.
+
 What is refused to a user is answered, counted, and written to the audit log (logger
 `snowmelt.audit`): who asked, from where, for what, of what. So is a call that changes what others
 rely on, when it is allowed. Of each user so many refusals a minute are written, and of the rest how
@@ -29,8 +31,12 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.users import ANYBODY, Right, User
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.membership import View
+from snowmelt.protocols.multicast import calls as multicast
+from snowmelt.protocols.queue import calls as queue
+from snowmelt.protocols.queue.backups import Restore
 from snowmelt.runtime.connection import LoopConnection, origin_of
 from snowmelt.runtime.logs import audit, tell
+from snowmelt.runtime.memory import MemoryAlarm
 from snowmelt.runtime.statistics import Counts
 from snowmelt.wire.rights import ANY, OWN, RULES, refusal
 from snowmelt.wire.roles import SIMPLE, Homes, RoleCheck
@@ -40,6 +46,8 @@ NAMES_MAX: Final = 1_000
 REFUSALS_MAX: Final = 60
 """So many of one user are written in a minute."""
 MINUTE: Final = 60.0
+BRINGS: Final = (queue.Put, multicast.Publish, Restore)
+"""What takes memory, and gives none back."""
 NOTHING: Final = ("",)
 """The patterns of who may see no name."""
 _FIELD: Final = {kind: rule.field for kind, rule in RULES.items() if rule.field}
@@ -70,11 +78,13 @@ class Door:
         homes: Homes,
         *,
         on_disk: bool = True,
+        memory: MemoryAlarm | None = None,
     ) -> None:
         self._me = me
         self._dropped = dropped
         self._deliver = deliver
         self._ground = RoleCheck(homes, on_disk)
+        self._memory = memory or MemoryAlarm(me, 0)
         self._told: set[NodeId] = set()
         self.refused = Counts()
         """Calls that a user may not ask, and what a node may not say, by their types."""
@@ -112,6 +122,10 @@ class Door:
 
     def called(self, line: LoopConnection, call: Call[Any]) -> None:
         """A call came on a connection whose user is known."""
+        if self._memory.why and type(call.body) in BRINGS:
+            self._memory.refused += 1
+            line.send(Answer(call.number, Declined("Unavailable", self._memory.why)))
+            return
         if line.user is not ANYBODY:
             body = self._allowed(line, call)
             if body is None:

@@ -30,6 +30,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     arriving_bytes: int = 512 << 20  # of all clients: large frames that have begun to come
     call_bytes: int = 1 << 30  # of all clients: calls heard and not yet answered
     answer_bytes: int = 1 << 30  # of all clients: answers to those who read slowly
+    memory_share: float = 0.8  # of the machine's, or its control group's (`memory.py`)
     greeting_seconds: float = 10.0
     slow_reader_seconds: float = 10.0  # above `unsent_bytes` and hardly anything read: cut off
     slow_sender_seconds: float = 10.0  # has begun a large frame, and hardly goes on: cut off

@@ -52,6 +52,7 @@ from snowmelt.runtime.inquiring import Inquiries
 from snowmelt.runtime.ledger import Payer
 from snowmelt.runtime.limits import Limits, raise_open_files
 from snowmelt.runtime.logs import tell
+from snowmelt.runtime.memory import MemoryAlarm, of_machine
 from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.runtime.slow_client_cutoff import SlowClientCutoff
 from snowmelt.runtime.statistics import NodeStatistics, Reloaded
@@ -112,6 +113,7 @@ class Server:
         self._etcd: EtcdClient | None = None
         self._severing: SlowClientCutoff | None = None
         self._known = KnownCluster("this disk", OTHER_CLUSTER)
+        self._memory = MemoryAlarm(config.id, int(config.limits.memory_share * of_machine()))
         self._door: Door | None = None
         self._accounts: NodeAccounts | None = None
         self._inquiries: Inquiries | None = None
@@ -168,8 +170,14 @@ class Server:
         transport.routes.part(queue.MESSAGES)
         transport.hearing.behind = lambda: driver.behind
         door = self._door = Door(
-            config.id, transport.dropped, self._driver.received, homes, on_disk=on_disk
+            config.id,
+            transport.dropped,
+            self._driver.received,
+            homes,
+            on_disk=on_disk,
+            memory=self._memory,
         )
+        self._memory.begin()
         transport.deliver, transport.called = door.heard, door.called
         transport.shown = as_seen
         transport.came, transport.gone = self._came, self._gone
@@ -279,6 +287,7 @@ class Server:
             await self._http.close()
         if self._site is not None:
             await self._site.close()
+        self._memory.end()
         await transport.close(Unavailable("this node is stopping"))
         await asyncio.to_thread(driver.stop, limit)
         if self._etcd is not None:
@@ -413,7 +422,7 @@ class Server:
             closed=transport.closed_by.read(),
             dropped=transport.dropped.read(),
             refused=self._door.refused.read(),
-            costs=transport.ledger.summary(),
+            costs={**transport.ledger.summary(), "memory_bytes": self._memory.summary()},
             arriving_waits=transport.arriving.waiting,
             store=msgspec.structs.asdict(self._store.statistics()),
             etcd_asked=0 if self._etcd is None else self._etcd.asked,

@@ -10,6 +10,7 @@ from typing import Final
 
 from snowmelt.protocols.membership import View
 from snowmelt.runtime.http.exposition import COUNTER, GAUGE, MetricFamily, labelled
+from snowmelt.runtime.memory import resident
 from snowmelt.runtime.statistics import CostSummary, NodeStatistics
 
 REASONS_MAX: Final = 50
@@ -113,11 +114,9 @@ def _process(seconds: float) -> Iterator[MetricFamily]:
     start.add(round(time() - seconds, 3))
     yield start
     memory = MetricFamily("process_resident_memory_bytes", GAUGE, "Memory that it has.")
-    with suppress(OSError):
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        memory.add(pages * resource.getpagesize())
-    if not memory.lines and sys.platform == "darwin":
-        memory.add(used.ru_maxrss)
+    there = resident() or (used.ru_maxrss if sys.platform == "darwin" else 0)
+    if there:
+        memory.add(there)
     yield memory
     files = MetricFamily("process_open_fds", GAUGE, "Files and sockets that it has open.")
     with suppress(OSError):

@@ -1,0 +1,99 @@
+"""Before memory is full, a node refuses what would take more of it, and serves what gives it back.
+
+1. A node may take a share of the memory of its machine, or of its control group where that has less
+   (`Limits.memory_share`). While it has more, whatever brings bodies is refused; gets and
+   acknowledgements are served. It ends when the node has a little less than that.
+2. What is freed is not always given back to the system: that is asked for, once in a while.
+"""
+
+import asyncio
+import ctypes
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+from snowmelt.runtime.logs import tell
+from snowmelt.runtime.statistics import CostSummary, sized
+
+LOOK_SECONDS: Final = 0.1
+ENOUGH: Final = 0.95
+"""With so much of what it may have the alarm ends."""
+TRIM_LOOKS: Final = 100
+"""So many looks lie between two tries to give back what is free."""
+PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+GROUPS: Final = Path("/sys/fs/cgroup")
+
+
+def resident() -> int:
+    """Bytes of memory that this process has; 0 where the system does not say."""
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * PAGE
+    return 0
+
+
+def of_machine(groups: Path = GROUPS, mine: Path = Path("/proc/self/cgroup")) -> int:
+    """Bytes of memory that there are for this process."""
+    bounds = [os.sysconf("SC_PHYS_PAGES") * PAGE]
+    with suppress(OSError):
+        own = groups / mine.read_text(encoding="utf-8").rpartition("::")[2].strip().lstrip("/")
+        for folder in (own, *own.parents):
+            with suppress(OSError, ValueError):  # no bound is "max"
+                bounds.append(int((folder / "memory.max").read_text(encoding="ascii")))
+    return min(bounds)
+
+
+class MemoryAlarm:
+    """Of one process.
+
+    >>> alarm = MemoryAlarm("n1", 1000)
+    >>> alarm.see(999); alarm.why
+    ''
+    >>> alarm.see(1001); alarm.why
+    'n1 has 1001.0 B of memory, of 1000.0 B: it takes nothing more until it has less'
+    >>> alarm.see(960); bool(alarm.why); alarm.see(940); alarm.why
+    True
+    ''
+    """
+
+    def __init__(self, me: str, most: int) -> None:
+        self.why = ""
+        """Why nothing more is taken; nothing while all is well."""
+        self.refused = 0
+        self._me = me
+        self._most = most
+        self._looks = 0
+        self._next: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Looks how it is, from now on."""
+        self._next = asyncio.get_running_loop().call_later(LOOK_SECONDS, self.begin)
+        self.see(resident())
+        if self.why:
+            if self._looks % TRIM_LOOKS == 0:  # rule 2
+                Thread(target=_trim, name="snowmelt-trim", daemon=True).start()
+            self._looks += 1
+
+    def end(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+
+    def see(self, used: int) -> None:
+        """So much memory is taken."""
+        if used > self._most and not self.why:
+            text = f"{self._me} has {sized(used)} of memory, of {sized(self._most)}"
+            self.why, self._looks = f"{text}: it takes nothing more until it has less", 0
+            tell("memory is nearly full: puts are refused", logging.WARNING, node=self._me)
+        elif self.why and used < ENOUGH * self._most:
+            self.why = ""
+            tell("memory has room again", node=self._me, refused=self.refused)
+
+    def summary(self) -> CostSummary:
+        return CostSummary(resident(), self._most, self.refused)
+
+
+def _trim() -> None:
+    with suppress(OSError, AttributeError):  # other systems have no such call
+        ctypes.CDLL(None).malloc_trim(0)

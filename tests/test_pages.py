@@ -200,6 +200,26 @@ def test_steps(page: Page, connected: snowmelt.Cluster) -> None:
     assert here["letters"].get().priority == 2
 
 
+def test_a_program_goes_over_to_the_queue_that_was_moved_to(
+    page: Page, connected: snowmelt.Cluster
+) -> None:
+    page.read("how-to/move-a-queue.md")
+    old, new = connected.fifo("orders"), connected.fifo("orders-4")
+    old.create()
+    new.put(b"moved")
+
+    def handle(body: bytes) -> None:
+        assert body == b"moved"
+        raise KeyboardInterrupt
+
+    here, _ = page.run(0, cluster=connected, snowmelt=snowmelt, handle=handle)
+    connected.delete("orders", moved_to="orders-4")
+    with pytest.raises(KeyboardInterrupt):
+        here["run"]("orders")
+    connected.delete("orders")  # its name is free
+    assert new.stats().ready == 1
+
+
 def test_keys(page: Page, connected: snowmelt.Cluster) -> None:
     page.read("how-to/keys.md")
     assert page.run(0, cluster=connected)[1] == "b'tenant-7'\n"

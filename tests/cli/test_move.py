@@ -72,46 +72,155 @@ def test_what_is_killed_and_run_again_moves_each_item_once(cluster: LocalCluster
 
 def test_bad_words_are_refused(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path) as cluster:
-        cluster.fifo("two", partitions=2).create()
+        cluster.fifo("idle").create()
+        cluster.fifo("idle").pause()
         cluster.fifo("one").put(b"x")
     for old, new, code, text in (
         ("one", "one", 2, b"new is 'one'; allowed: another queue than one"),
         ("one", "none", 9, b"none"),
-        ("one", "two", 2, b"Have producers put into two, and consumers take from both until one"),
-        ("two", "one", 2, b"until two is empty; then delete two"),
+        ("idle", "one", 2, b"one that is not paused: snowmelt resume idle"),
     ):
         ended = piped("move", old, new, "--idle", "0", "--data", str(tmp_path))
         assert ended.returncode == code, ended.stderr
         assert text in ended.stderr
     with snowmelt.open(tmp_path) as cluster:
-        assert (cluster.fifo("one").stats().ready, cluster.fifo("two").stats().put) == (1, 0)
+        assert cluster.fifo("one").stats().ready == 1
+
+
+class Putting(threading.Thread):
+    """A program that puts numbers into one queue, and goes over to another as it is told to."""
+
+    def __init__(self, url: str, old: str, new: str, begin: int) -> None:
+        super().__init__()
+        self._url, self._names, self._begin = url, (old, new), begin
+        self.count = 0
+        self.stop = threading.Event()
+        self.heard: list[str] = []
+
+    def run(self) -> None:
+        old, new = self._names
+        with snowmelt.connect(self._url) as client:
+            queue = client.fifo(old)
+            while not self.stop.is_set():
+                try:
+                    queue.put(b"%d" % (self._begin + self.count), timeout=60)
+                except snowmelt.QueueMoved as error:
+                    self.heard.append(str(error))
+                    queue = client.fifo(new)  # it names that queue
+                else:
+                    self.count += 1
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 4), (4, 1)])
-def test_the_way_out_for_partitions_keeps_the_order(
+def test_a_queue_goes_over_to_other_partitions_under_load(
     cluster: LocalCluster, before: int, after: int
 ) -> None:
+    names = old_name, new_name = f"parts-{before}-{after}", f"parts-{after}-of-{before}"
     with snowmelt.connect(cluster.url) as client:
-        old = client.fifo(f"parts-{before}", partitions=before)
-        new = client.fifo(f"parts-{before}-{after}", partitions=after)
+        old = client.fifo(old_name, partitions=before)
+        new = client.fifo(new_name, partitions=after)
         old.put_many([b"%d" % at for at in range(COUNT)])
         new.create()
-        ended = piped("move", old.name, new.name, "--idle", "0", "--url", cluster.url)
-        assert ended.returncode == 2, ended.stderr
-        putting = threading.Thread(
-            target=lambda: [new.put(b"%d" % at) for at in range(COUNT, COUNT + 100)]
-        )
-        putting.start()
-        found: list[int] = []
-        for queue in (old, new):
-            while len(found) < (COUNT if queue is old else COUNT + 100):
-                items = queue.get_many(100, timeout=10)
-                found += [int(item.body) for item in items]
-                items.ack()
-        putting.join()
-        assert found == list(range(COUNT + 100))
-        told = client.delete(old.name, if_empty=True)
-        assert told.items == 0
+        programs = [Putting(cluster.url, *names, COUNT + 1_000_000 * at) for at in range(2)]
+        for one in programs:
+            one.start()
+        try:
+            while not all(one.count for one in programs):
+                time.sleep(0.001)
+            ended = piped("move", *names, "--delete", "--url", cluster.url, "--timeout", "60")
+            assert ended.returncode == 0, ended.stderr
+            assert ended.stdout.endswith(
+                b"is deleted: who uses that name hears that %s is in its place\n"
+                % new_name.encode()
+            )
+            so_far = [one.count for one in programs]
+            while any(one.count < some + 5 for one, some in zip(programs, so_far, strict=True)):
+                time.sleep(0.001)
+        finally:
+            for one in programs:
+                one.stop.set()
+            for one in programs:
+                one.join()
+        for one in programs:  # each heard it once, and where to go
+            (said,) = one.heard
+            assert f"queue '{old_name}' was moved" in said
+        found = numbers(new)
+        for at, one in enumerate(programs):
+            begin = COUNT + 1_000_000 * at
+            own = [number for number in found if begin <= number < begin + 1_000_000]
+            assert own == list(range(begin, begin + one.count))  # each once, in order
+        assert [number for number in found if number < COUNT] == list(range(COUNT))
+        assert len(found) == COUNT + sum(one.count for one in programs)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_who_waits_at_a_moved_queue_or_comes_later_is_told_where_it_is(
+    cluster: LocalCluster, partitions: int
+) -> None:
+    names = old_name, new_name = f"told-old-{partitions}", f"told-new-{partitions}"
+    heard: list[BaseException] = []
+
+    def wait() -> None:
+        with snowmelt.connect(cluster.url) as own:
+            try:
+                own.fifo(old_name).get(timeout=60)
+            except snowmelt.SnowmeltError as error:
+                heard.append(error)
+
+    with snowmelt.connect(cluster.url) as client:
+        old, new = client.fifo(old_name, partitions=partitions), client.fifo(new_name)
+        old.create()
+        new.create()
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not old.stats().waiting_gets:
+            time.sleep(0.001)
+        ended = piped("move", *names, "--delete", "--url", cluster.url)
+        assert ended.returncode == 0, ended.stderr
+        waiting.join()
+        for use in (
+            lambda: old.put(b"x"),
+            lambda: old.get(timeout=0.1),
+            lambda: client.fifo(old_name).put(b"x"),
+            lambda: client.fifo(old_name, lease=5).put(b"x"),
+            lambda: client.fifo(old_name, partitions=2).create(),
+            lambda: client.fifo(old_name).get(timeout=60),
+            lambda: client.priority(old_name).put(b"x"),
+            lambda: client.fifo(old_name).stats(),
+        ):
+            with pytest.raises(snowmelt.QueueMoved) as caught:
+                use()
+            heard.append(caught.value)
+        for error in heard:
+            assert type(error) is snowmelt.QueueMoved, error
+            assert f"was in it is in {new_name!r} now, so take that one" in str(error)
+            assert f"free it: snowmelt delete {old_name} --if-empty" in str(error)
+        assert old_name not in client.queues()
+        ended = piped("delete", old_name, "--if-empty", "--url", cluster.url)
+        assert ended.returncode == 0, ended.stderr
+        client.fifo(old_name).put(b"anew")
+        assert client.fifo(old_name).get().body == b"anew"
+
+
+def test_what_others_have_in_hand_keeps_the_old_queue(cluster: LocalCluster) -> None:
+    with snowmelt.connect(cluster.url) as client:
+        old, new = client.fifo("hand-old", lease=60), client.fifo("hand-new")
+        old.put_many([b"0", b"1"])
+        new.create()
+        held = old.get()
+        words = ["move", "hand-old", "hand-new", "--delete", "--url", cluster.url]
+        ended = piped(*words, "--timeout", "1")
+        assert (ended.returncode, b"'hand-old' has 1 leased" in ended.stderr) == (13, True)
+        with pytest.raises(snowmelt.Full, match="'hand-old' is moved to 'hand-new' just now"):
+            old.put(b"2", timeout=0.1)
+        old.put(b"3", timeout=60)  # once that is given up
+        held.ack()
+        old.schedule("hourly", b"x", every="0 * * * *")
+        ended = piped(*words)
+        assert (ended.returncode, b"has schedules (hourly)" in ended.stderr) == (13, True)
+        old.unschedule("hourly")
+        assert piped(*words).returncode == 0
+        assert numbers(new) == [1, 3]
 
 
 def test_a_fifo_goes_over_to_priorities_in_its_order_under_load(cluster: LocalCluster) -> None:

@@ -13,6 +13,7 @@ from snowmelt.core.errors import (
     NoSuchQueue,
     OutcomeUnknown,
     QueueDeleted,
+    QueueMoved,
     SequenceTooOld,
     SnowmeltError,
 )
@@ -42,6 +43,7 @@ def test_only_a_time_that_ran_out_and_a_number_too_old_to_know_leave_it_open():
     assert {one for one in ALL if not one.definite} == {
         OutcomeUnknown,
         QueueDeleted,
+        QueueMoved,
         SequenceTooOld,
     }
 

@@ -1,6 +1,7 @@
 """`snowmelt move`: what waits in one queue goes into another, each item once, in its order."""
 
 import sys
+import time
 from collections.abc import Iterator
 from typing import Annotated, Final
 
@@ -8,27 +9,29 @@ import typer
 
 from snowmelt.cli.backup import bar
 from snowmelt.cli.options import HERE, PlaceOptions
+from snowmelt.cli.queue_show import so_many
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.core.errors import BadOption, Empty
+from snowmelt.core.errors import BadOption, Empty, NotEmpty
+from snowmelt.protocols.queue.calls import COMMITTED_MAX
 
 Queue = Fifo | PriorityQueue
 AT_ONCE: Final = 1_000
 BYTES_AT_ONCE: Final = 16 << 20
 IDLE: Final = 1.0
-IN_PARTS: Final = (
-    "one of one partition. Have producers put into {new}, and consumers take from both until {old}"
-    " is empty; then delete {old}"
-)
-"""What is possible where one of the two has several."""
+LAST_IDLE: Final = 0.2
+"""So many seconds nothing comes, once nothing is put any more."""
 
 
 def move(
     old: Annotated[str, typer.Argument(help="The queue that they are in.")],
     new: Annotated[str, typer.Argument(help="The queue they go into; create it first.")],
     idle: Annotated[float, typer.Option(help="End after so many seconds without an item.")] = IDLE,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Then delete the old one; its users hear where to go.")
+    ] = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Move what waits in a queue into another, while both go on. Each item is moved once.
@@ -44,17 +47,92 @@ def move(
         target = cluster.queue(new, timeout=at.timeout)
         was = source.stats(timeout=at.timeout)
         goes = target.stats(timeout=at.timeout)  # it is there: a step would make a fifo of a typo
-        for status in (was, goes):
-            if status.settings.partitions > 1:
-                raise BadOption("queue", status.queue, IN_PARTS.format(old=old, new=new))
+        if was.paused:
+            raise BadOption("queue", old, f"one that is not paused: snowmelt resume {old}")
         for line in _users(source, new, at.timeout):
             print(line, file=sys.stderr)
-        total, count = was.ready, 0
+        parts = was.settings.partitions + goes.settings.partitions
+        at_once = AT_ONCE if parts <= COMMITTED_MAX else COMMITTED_MAX // 2  # of as many at most
+        move = _Move(cluster, source, target, at_once, at.timeout)
         with bar(f"{old} to {new}") as progress:
-            while some := _moved(cluster, source, target, idle, at.timeout):
-                count += some
-                progress(count, max(count, total))
-    print(f"{count} item{'' if count == 1 else 's'} of {old} moved to {new}")
+            for count in move.emptied(idle) if delete else move.until(idle):
+                progress(count, max(count, was.ready))
+    print(f"{so_many(move.count)} of {old} moved to {new}")
+    if delete:
+        print(f"{old} is deleted: who uses that name hears that {new} is in its place")
+
+
+class _Move:
+    """Items on their way from one queue into another."""
+
+    def __init__(
+        self,
+        cluster: Cluster | EmbeddedCluster,
+        source: Queue,
+        target: Queue,
+        at_once: int,
+        timeout: float,
+    ) -> None:
+        self._cluster = cluster
+        self._source = source
+        self._target = target
+        self._at_once = at_once
+        self._timeout = timeout
+        self.count = 0
+        """How many are there."""
+
+    def until(self, idle: float) -> Iterator[int]:
+        """Moves until nothing came for so long; how many so far, after each step."""
+        while self._moved(idle):
+            yield self.count
+
+    def emptied(self, idle: float) -> Iterator[int]:
+        """The same, and deletes the old one. Once it is nearly empty new puts wait for that."""
+        while self._moved(idle) == self._at_once:
+            yield self.count
+        last = time.monotonic()
+        while True:
+            self._source.pause(moving_to=self._target.name, timeout=self._timeout)
+            if self._moved(LAST_IDLE):
+                last = time.monotonic()
+                yield self.count
+                continue
+            self._check_schedules()
+            try:
+                self._cluster.delete(
+                    self._source.name, moved_to=self._target.name, timeout=self._timeout
+                )
+            except NotEmpty:  # what is in others' hands may end, or come back
+                if time.monotonic() - last > self._timeout:
+                    raise
+            else:
+                return
+
+    def _check_schedules(self) -> None:
+        old, new = self._source.name, self._target.name
+        if schedules := self._source.schedules(timeout=self._timeout):
+            named = ", ".join([one.name for one in schedules])
+            raise NotEmpty(
+                f"{old!r} has schedules ({named}): make them for {new}, remove them here (snowmelt "
+                f"unschedule {old} NAME), and run this again"
+            )
+
+    def _moved(self, idle: float) -> int:
+        """How many in one step; none when nothing came in the time."""
+        source, target = self._source, self._target
+        urgent = isinstance(source, PriorityQueue) and isinstance(target, PriorityQueue)
+        try:
+            with self._cluster.step(timeout=self._timeout) as step:
+                some = step.get_many(source, self._at_once, bytes_max=BYTES_AT_ONCE, timeout=idle)
+                for item in some:
+                    priority = item.priority if urgent else None
+                    step.put(
+                        target, item.body, priority=priority, key=item.key, headers=item.headers
+                    )
+        except Empty:
+            return 0
+        self.count += len(some)
+        return len(some)
 
 
 def _users(source: Queue, new: str, timeout: float) -> Iterator[str]:
@@ -74,19 +152,3 @@ def _users(source: Queue, new: str, timeout: float) -> Iterator[str]:
             f"group {group.name} holds {held} of {old}, which stay there: let its program end them."
             f" A stream of Spark begins at {new} with a new checkpoint, once that is so"
         )
-
-
-def _moved(
-    cluster: Cluster | EmbeddedCluster, source: Queue, target: Queue, idle: float, timeout: float
-) -> int:
-    """How many in one step; none when nothing came in the time."""
-    urgent = isinstance(source, PriorityQueue) and isinstance(target, PriorityQueue)
-    try:
-        with cluster.step(timeout=timeout) as step:
-            some = step.get_many(source, AT_ONCE, bytes_max=BYTES_AT_ONCE, timeout=idle)
-            for item in some:
-                priority = item.priority if urgent else None
-                step.put(target, item.body, priority=priority, key=item.key, headers=item.headers)
-    except Empty:
-        return 0
-    return len(some)

@@ -111,6 +111,13 @@ class QueueDeleted(NoSuchQueue):
     definite = False
 
 
+class QueueMoved(QueueDeleted):
+    """What was in the queue is in another now, which the message names: take that one.
+
+    None of its name is made, by a first put or otherwise, until the name is freed by deleting it.
+    """
+
+
 class QueueExists(CallerError):
     """The queue is there, with other settings than those asked for."""
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from cluster_bench import ClusterBench
 
@@ -12,7 +13,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Requested
 from snowmelt.core.record import BULK
 from snowmelt.protocols.queue import messages
-from snowmelt.protocols.queue.calls import Describe, Get, Open, Put, Settle
+from snowmelt.protocols.queue.calls import Describe, Get, Open, Pause, Put, Settle
 from snowmelt.protocols.queue.deletes import Delete, Deleted
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.settings import QueueSettings
@@ -116,6 +117,67 @@ def test_a_get_that_waits_is_told_at_once() -> None:
     bench.ask("n2", Delete("q"))
     assert bench.answers[waits].error == "NoSuchQueue"
     assert "'q' was deleted" in bench.answers[waits].text
+
+
+# --- it was moved ---------------------------------------------------------------------------------
+
+
+def emptied(bench: ClusterBench) -> None:
+    leased = bench.get("n2")
+    bench.ask("n2", Settle("q", leased.token, (Interval(0, 3),)))
+
+
+def test_a_moved_queue_says_where_its_items_are_and_is_not_made_until_its_name_is_free() -> None:
+    bench = with_three()
+    assert bench.ask("n2", Delete("q", if_empty=True, moved_to="new")).error == "NotEmpty"
+    emptied(bench)
+    master = bench.home().master.partition("/")[0]
+    waits = bench.call(master, Get("q", 1, 1 << 20, seconds(100), None))
+    bench.run(1)
+    assert bench.ask("n2", Delete("q", if_empty=True, moved_to="new")) == Deleted(counted=True)
+    told = bench.answers[waits]
+    assert (told.error, "was moved: what was in it is in 'new'" in told.text) == (
+        "QueueMoved",
+        True,
+    )
+    bench.kill("n1")  # who decides next has read it, too
+    bench.view()
+    bench.run(2)
+    bench.start("n1")
+    bench.view()
+    bench.run(2)
+    for ask in (Open("q"), Open("q", make=False), Open("q", QueueSettings(partitions=2))):
+        for name in ("n1", "n3"):
+            assert bench.ask(name, ask).error == "QueueMoved"
+    operation = bench.call("n2", Delete("q"))
+    bench.run(1)
+    assert bench.answers[operation] == Deleted(counted=True)
+    bench._give(bench.slots[NodeId("n3")], Requested(operation, Delete("q")))  # the same call
+    bench.run(1)
+    assert bench.answers[operation] == Deleted(counted=True)
+    assert bench.ask("n3", Open("q", make=False)).error == "NoSuchQueue"
+    assert bench.ask("n3", Open("q")).settings.partitions == 1
+
+
+def test_puts_wait_while_a_queue_is_moved_and_not_for_ever() -> None:
+    bench = with_three()
+    assert bench.ask("n1", Pause("q", True, "new")).items == 0
+    batch = Batch.of([b"late"])
+    put = Put("q", "p", 9, bytes(batch.offsets), bytes(batch.blob))
+    refused = bench.ask("n1", put)
+    assert (refused.error, "'q' is moved to 'new' just now" in refused.text) == ("Full", True)
+    assert bench.ask("n1", Put("q", "p", 0, put.offsets, put.blob)).repeated  # that one is in
+    waits = bench.call("n1", msgspec.structs.replace(put, sequence=10, patience=seconds(60)))
+    bench.run(8)
+    assert waits not in bench.answers
+    assert bench.get("n2").parts[0].count == 3  # gets go on
+    bench.run(3)
+    assert bench.answers[waits].start == 3
+
+
+@pytest.mark.parametrize("ask", [Delete("q/1", moved_to="q"), Pause("q", True, "q")])
+def test_a_queue_moves_to_another_only(ask: Any) -> None:
+    assert "allowed: another one" in with_three().ask("n1", ask).text
 
 
 # --- who is away ----------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from snowmelt.core.errors import (
     OutcomeUnknown,
     QueueDeleted,
     QueueExists,
+    QueueMoved,
     SnowmeltError,
     Unavailable,
     Unreachable,
@@ -245,8 +246,10 @@ class GrantedSteps(LeaseSteps):
         if not self.since:
             return error
         self.over = True
+        moved = isinstance(error, QueueMoved)
         text = f"queue {self.name!r} was deleted since it was taken here; take it again to go on"
-        return LeaseLost(text) if of_lease else QueueDeleted(text)
+        text = str(error) if moved else text
+        return LeaseLost(text) if of_lease else (QueueMoved if moved else QueueDeleted)(text)
 
     def check_kind(self, settings: QueueSettings) -> None:
         """A queue with priorities is taken for no fifo; raises `QueueExists`."""

@@ -55,11 +55,13 @@ from snowmelt.core.errors import (
     BadOption,
     LeaseLost,
     NoSuchQueue,
+    QueueMoved,
     SnowmeltError,
     TooLarge,
 )
 from snowmelt.core.instant import SECOND, Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.calls import (
     Alter,
     Changed,
@@ -285,8 +287,8 @@ class FifoSteps(GrantedSteps):
                     self.since, how.length, how.together,
                 )  # fmt: skip
                 leased, asked = yield from self._ask(get, wait, master_of, weight, make=False)
-            except NoSuchQueue:
-                if self.since:
+            except NoSuchQueue as error:
+                if self.since or isinstance(error, QueueMoved):
                     raise
                 if wait.over:
                     return None
@@ -442,9 +444,10 @@ class FifoSteps(GrantedSteps):
         yield from self.ask_about(Alter(self.name, *altered_options(options)), timeout)
         self._grant = None
 
-    def pause(self, paused: bool, timeout: float) -> Steps[None]:
-        """Stops handing out, or goes on."""
-        yield from self.ask_about(Pause(self.name, paused), timeout)
+    def pause(self, paused: bool, timeout: float, moving_to: str | None = None) -> Steps[None]:
+        """Stops handing out, or goes on; or has new puts wait for a while."""
+        to = "" if moving_to is None else queue_name(moving_to)
+        yield from self.ask_about(Pause(self.name, paused, to), timeout)
 
     def redrive(self, per_second: int, timeout: float) -> Steps[int]:
         """Brings the dead back; how many."""

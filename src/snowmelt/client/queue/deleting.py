@@ -12,16 +12,25 @@ from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
 from snowmelt.client.leases.steps import ask_anybody
 from snowmelt.client.queue.options import ProducerSequence
-from snowmelt.core.errors import NoSuchQueue, NotEmpty, Unavailable
+from snowmelt.core.errors import BadOption, NoSuchQueue, NotEmpty, Unavailable
+from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.calls import Open, QueueStatus
 from snowmelt.protocols.queue.deletes import COUNTS, Delete, Deleted
 from snowmelt.protocols.queue.parted.names import part_names
 from snowmelt.protocols.queue.settings import PARTITIONS_MAX, QueueSettings
 
 
-def delete(name: str, if_empty: bool, lost: bool, timeout: float) -> Steps[Deleted]:
+def delete(
+    name: str, if_empty: bool, lost: bool, timeout: float, moved_to: str | None = None
+) -> Steps[Deleted]:
     """Deletes the queue of this name."""
-    return within(_delete(Delete(name, if_empty, lost), timeout), timeout)
+    if moved_to is None:
+        return within(_delete(Delete(name, if_empty, lost), timeout), timeout)
+    if lost:
+        raise BadOption("lost", lost, "no, where moved_to says that all went into another queue")
+    if queue_name(moved_to) == name:
+        raise BadOption("moved_to", moved_to, f"another queue than {name}")
+    return within(_delete(Delete(name, if_empty=True, moved_to=moved_to), timeout), timeout)
 
 
 def _delete(ask: Delete, timeout: float) -> Steps[Deleted]:

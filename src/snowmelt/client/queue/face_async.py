@@ -320,9 +320,14 @@ class Queue(LeasingQueue[S]):
         """
         await run_async(self._port, self._steps.alter(options, timeout))
 
-    async def pause(self, *, timeout: float = TIMEOUT) -> None:
-        """Stops the handing out of items; puts are taken all the time."""
-        await run_async(self._port, self._steps.pause(True, timeout))
+    async def pause(self, *, moving_to: str | None = None, timeout: float = TIMEOUT) -> None:
+        """Stops the handing out of items; puts are taken all the time.
+
+        With `moving_to`, the queue into which its items go, it is the other way round: items are
+        handed out, and new puts wait, as at a full queue. That lasts ten seconds, or until its
+        leader changes. So `snowmelt move --delete` empties a queue into which programs put.
+        """
+        await run_async(self._port, self._steps.pause(True, timeout, moving_to))
 
     async def resume(self, *, timeout: float = TIMEOUT) -> None:
         """Lets the handing out go on."""

@@ -168,6 +168,7 @@ class Queues(ABC):
         *,
         if_empty: bool = False,
         lost: bool = False,
+        moved_to: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Deleted:
         """Deletes a queue, with all that is in it; returns how much that was.
@@ -176,6 +177,9 @@ class Queues(ABC):
         uses this one gets `QueueDeleted`, or `LeaseLost` for items that it holds. With `if_empty` a
         queue with anything in it stays. When no node that is present knows what is in it, since its
         nodes are away or lost, it stays, unless you say `lost`.
+
+        With `moved_to` it has to be empty, and is known as moved: whoever uses this name gets
+        `QueueMoved`, which names the other queue, until you delete this one once more.
 
         >>> import snowmelt, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -187,7 +191,7 @@ class Queues(ABC):
         (2, [])
         """
         flags = checked_flag("if_empty", if_empty), checked_flag("lost", lost)
-        steps = delete(queue_name(name), *flags, timeout)
+        steps = delete(queue_name(name), *flags, timeout, moved_to)
         told = run(self._queues, steps)
         self._known.forget(name)
         return told

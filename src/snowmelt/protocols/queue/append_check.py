@@ -1,7 +1,10 @@
 """How puts come in: once each, or they wait for room in their order, or are refused."""
 
+from typing import Final
+
 import msgspec
 
+from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
@@ -13,6 +16,7 @@ from snowmelt.protocols.queue.log import Log
 from snowmelt.protocols.queue.messages import Assignment
 from snowmelt.protocols.queue.open_calls import OpenCalls
 from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.parted.names import whole_of
 from snowmelt.protocols.queue.parted.numbering import Numbering
 from snowmelt.protocols.queue.producers import Edges
 from snowmelt.protocols.queue.retention import too_late
@@ -23,6 +27,11 @@ from snowmelt.protocols.queue.tails import PRIORITY_BITS
 from snowmelt.protocols.queue.uniques import UNIQUE_MAX
 from snowmelt.protocols.queue.waiting import WaitingPut, WaitingPuts
 from snowmelt.protocols.queue.words import Body, Placed, ReplyTo, SpreadPut
+
+MOVING_FOR: Final = seconds(10)
+"""So long new puts wait, after it was said that the items go into another queue: none may be there
+before these. Whoever moves them says it again and again, and deletes the queue at last. It stands
+in no log: if that program ends, or the leader does, puts are taken again."""
 
 
 class AppendCheck:
@@ -47,6 +56,8 @@ class AppendCheck:
         self._bounded = bounded
         self._looks = bounded or state.by_key is not None
         """Whether there may be no room."""
+        self._moving = "", Instant(0)
+        """Into which queue its items go, and until when that holds."""
         self.room = WaitingPuts()
         self.numbering: Numbering | None = None
         """Where what is let in waits for its numbers, in a queue with several partitions."""
@@ -87,7 +98,7 @@ class AppendCheck:
         if text := producers.past(put.producer, put.sequence):
             return Declined("SequenceTooOld", text)
         if producers.was_refused(put.producer, put.sequence, put.caller, put.turn):
-            return Declined("Full", no_room(self._home, self._state, put.count, put.size))
+            return self._no_room(put)
         if text := producers.crowded(put.producer):
             return Declined("Full", text)
         return None
@@ -116,7 +127,14 @@ class AppendCheck:
         for operation in operations:
             self._log.owe(ReplyTo(operation, done))
 
+    def move(self, to: str) -> None:
+        """The items go into this queue: new ones wait for a while."""
+        self._moving, self._looks = (to, later(self._outbox.now, MOVING_FOR)), True
+        self._outbox.wake(self._moving[1])
+
     def _fits(self, put: calls.Put | SpreadPut) -> bool:
+        if self._outbox.now < self._moving[1]:
+            return False
         if put.unique and not self._state.uniques.has_room(self._outbox.wall):
             return False
         state, numbering = self._state, self.numbering
@@ -218,9 +236,16 @@ class AppendCheck:
         put = waiting.put
         self.room.leave(waiting)
         self._state.producers.refuse(put.producer, put.sequence, waiting.turns, self._outbox.wall)
-        text = no_room(self._home, self._state, put.count, put.size)
+        refused = self._no_room(put)
         for operation in waiting.asked:
-            self._log.owe(ReplyTo(operation, Declined("Full", text)))
+            self._log.owe(ReplyTo(operation, refused))
+
+    def _no_room(self, put: calls.Put | SpreadPut) -> Declined:
+        to, until = self._moving
+        if self._outbox.now < until:
+            text = f"queue {whole_of(self._home.queue)!r} is moved to {to!r} just now: try again"
+            return Declined("Full", text)
+        return Declined("Full", no_room(self._home, self._state, put.count, put.size))
 
     def serve(self) -> None:
         """Lets in who waits for room, in their order."""

@@ -9,6 +9,7 @@ from snowmelt.core.batch import OFFSET_BYTES, ONE, Batch
 from snowmelt.core.errors import in_short
 from snowmelt.core.instant import seconds
 from snowmelt.core.keys import KEY_BYTES
+from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.calls import (
     COMMITTED_MAX,
@@ -16,6 +17,7 @@ from snowmelt.protocols.queue.calls import (
     RECEIPTS_MAX,
     SHARES_MAX,
 )
+from snowmelt.protocols.queue.deletes import Delete
 from snowmelt.protocols.queue.labels import (
     are_labels,
     checked,
@@ -55,7 +57,7 @@ _PRODUCER: Final = re.compile(_OF_USER + r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _GROUP: Final = re.compile(_OF_USER + r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _STREAM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[0-9a-f]{1,32}/[0-9]{1,20}")
 
-Bounds = tuple[tuple[str, int, int, int], ...]
+Bounds = tuple[tuple[str, float, int, int], ...]
 Limits = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]
 """Names, and for each the lowest and the highest that is allowed."""
 
@@ -119,9 +121,7 @@ def _of_others(request: Any) -> str:
                 )
             )
         case calls.Select(_, rank, share):
-            if not 0 <= share <= 1:
-                return f"share is {share}; allowed: 0 to 1"
-            return _outside((("rank", rank, 0, INDEX_MAX),))
+            return _outside((("share", share, 0, 1), ("rank", rank, 0, INDEX_MAX)))
         case calls.PublishStaged() | calls.Plan():
             return _of_publish(request)
         case calls.Assign():
@@ -142,6 +142,9 @@ def _of_others(request: Any) -> str:
             return _outside(
                 (("start", start, 0, INDEX_MAX), ("items_max", items_max, 1, ITEMS_MAX))
             )
+        case Delete(queue, moved_to=str(to)) | calls.Pause(queue, moving_to=str(to)) if to:
+            own = queue_name(to) == whole_of(queue)
+            return f"the queue to move to is {to!r}; allowed: another one" if own else ""
         case calls.ReleaseGroup(_, group):
             return _of_group(group)
         case calls.Redrive(_, per_second):

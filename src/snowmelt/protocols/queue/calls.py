@@ -550,6 +550,8 @@ class Pause(msgspec.Struct, frozen=True, tag="fifo.pause", array_like=True):
 
     queue: Label
     paused: bool
+    moving_to: Label = ""
+    """In place of that: new puts wait for a while, since its items go into this queue."""
 
 
 class Redrive(msgspec.Struct, frozen=True, tag="fifo.redrive", array_like=True):

@@ -70,6 +70,10 @@ class QueueCreation:
             why = self._kept.why(unread)  # controller, rule 16
             self._outbox.send(source, messages.Nowhere(message.queue, "StoreDamaged", why))
             return
+        gone = self._deletions.nowhere(message.queue)
+        if settings is not None and part_of(message.queue) is None and gone.error == "QueueMoved":
+            self._outbox.send(source, gone)  # deleting, rule 10
+            return
         if settings is not None and settings.partitions > 1 and part_of(message.queue) is None:
             self._whole(source, message, settings, presence)
             return
@@ -86,7 +90,7 @@ class QueueCreation:
             )
             self._outbox.send(source, messages.Nowhere(message.queue, "Unavailable", text))
         elif home is None and settings is None:
-            self._outbox.send(source, self._deletions.nowhere(message.queue))
+            self._outbox.send(source, gone)
         elif home is None and not self._deletions.erasing(message.queue):
             assert settings is not None
             self._found(source, message, settings, presence)

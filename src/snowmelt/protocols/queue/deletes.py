@@ -15,6 +15,8 @@ class Delete(msgspec.Struct, frozen=True, tag="fifo.delete", array_like=True):
     """Only if nothing is."""
     lost: bool = False
     """Also where nobody who is here can say what is in it."""
+    moved_to: Label = ""
+    """Into which queue what was in it went: that is said to whoever asks for it from then on."""
 
 
 class Deleted(msgspec.Struct, frozen=True, tag="fifo.deleted", array_like=True):

@@ -25,6 +25,9 @@ The home of a queue that was deleted has no keepers, and says so: it is the queu
 8. The same call is told the same, for as long as the grave is kept.
 9. Where this disk is an older one, others may know that a queue was deleted, and know it late. It
    is, if it has not gone on meanwhile.
+10. Who deletes a queue may say into which other one its items went. Whoever asks for the queue is
+   told, and none of its name is made, while the grave is kept. To delete it once more frees the
+   name: the grave is written down anew, without that. The first partition speaks for all.
 """
 
 from typing import Final
@@ -47,8 +50,10 @@ from snowmelt.protocols.queue.messages import (
     Erased,
     Nowhere,
     buried,
+    moved,
 )
 from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.parted.names import part_name
 from snowmelt.protocols.queue.streams import Presence, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(300)
@@ -82,7 +87,8 @@ class Deletions:
 
     def asked(self, source: NodeId, ask: DeleteQueue) -> None:
         """Somebody would have it deleted; silence is asked again."""
-        kept, queue = self._kept, ask.queue
+        kept, left = self._kept, self._moved(ask.queue)
+        queue = ask.queue if left is None else left.queue
         presence, home = kept.presence, kept.known.get(queue)
         if presence is None or not kept.decides:
             return
@@ -97,6 +103,8 @@ class Deletions:
                 self._bury(queue, End(ask.operation, NOT_COUNTED), presence)
             else:
                 self._tell(queue, ask.operation, Declined("StoreDamaged", kept.why(queue)))
+        elif left is not None and left.end and left.end.by != ask.operation:  # rule 10
+            self._bury(queue, End(ask.operation, Deleted(counted=True)), presence)
         elif home is None:
             self._is_done(queue)
         elif served:  # rule 1
@@ -134,7 +142,7 @@ class Deletions:
                 self._closed_nothing(home)
         else:
             del self._closing[queue]
-            self._bury(queue, End(ask.operation, held), presence)
+            self._bury(queue, End(ask.operation, held, ask.moved_to), presence)
 
     def _closed_nothing(self, home: Assignment) -> None:
         """It stays as it was; a view may have come meanwhile."""
@@ -153,7 +161,7 @@ class Deletions:
         """It is written down: all are told (rule 3)."""
         self._outbox.note(f"{grave.queue} was deleted: its last term is {grave.term}")
         for run in self._erasing.get(grave.queue, {}):
-            self._outbox.send(node_of(run), EraseCopy(grave.queue, grave.term + 1))
+            self._erase(run, grave.queue)
         self._is_erased(grave.queue)
 
     def erased(self, _: NodeId, word: Erased) -> None:
@@ -172,7 +180,7 @@ class Deletions:
 
     def _is_done(self, queue: str) -> None:
         """Who waits is told, if there is nothing of it any more (rules 3 and 8)."""
-        grave = self._kept.graves.get(queue)
+        grave = self._grave(queue)
         if self.erasing(queue):
             return
         for operation in list(self._waiting.get(queue, ())):
@@ -206,7 +214,7 @@ class Deletions:
             if met >= self._since(queue):
                 return False
             self._erasing.setdefault(queue, {})[run] = None
-            self._outbox.send(node_of(run), EraseCopy(queue, self._since(queue)))
+            self._erase(run, queue)
             self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
             return True
         if queue in kept.unreadable or not kept.first_term <= met < kept.floor:
@@ -226,6 +234,9 @@ class Deletions:
 
     def nowhere(self, queue: str) -> Nowhere:
         """There is none, and what is left of it may be erased."""
+        left = self._moved(queue)
+        if left is not None and left.end is not None:
+            return moved(queue, left.end.moved_to, self._since(queue))
         kept, text = self._kept, f"there is no queue {queue!r}"
         first = 0 if queue in kept.graves else kept.first_term
         below = self._since(queue) if queue in kept.graves else kept.floor
@@ -237,6 +248,22 @@ class Deletions:
         if home is not None:
             return home.since
         return 0 if grave is None else grave.term + 1
+
+    def _grave(self, queue: str) -> Assignment | None:
+        """That of a queue, or of its first partition (rule 10)."""
+        graves = self._kept.graves
+        return graves.get(queue) or graves.get(part_name(queue, 0))
+
+    def _moved(self, queue: str) -> Assignment | None:
+        """What is left of a queue whose items went into another, until its name is free."""
+        kept, left = self._kept, self._grave(queue)
+        there = queue in kept.known or part_name(queue, 0) in kept.known
+        return left if left and left.end and left.end.moved_to and not there else None
+
+    def _erase(self, run: str, queue: str) -> None:
+        left = self._kept.graves.get(queue)
+        to = left.end.moved_to if left is not None and left.end is not None else ""
+        self._outbox.send(node_of(run), EraseCopy(queue, self._since(queue), to))
 
     def _forget_some(self) -> None:
         # Rule 6.
@@ -276,7 +303,7 @@ class Deletions:
             self._close(kept.known[queue], ask)
         for queue, runs in self._erasing.items():
             for run in runs if queue not in kept.busy else ():
-                self._outbox.send(node_of(run), EraseCopy(queue, self._since(queue)))
+                self._erase(run, queue)
 
 
 def _has_open(queue: str, count: int) -> str:

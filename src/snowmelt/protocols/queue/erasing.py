@@ -34,6 +34,7 @@ from snowmelt.protocols.queue.messages import (
     EraseCopy,
     Erased,
     Nowhere,
+    moved,
 )
 from snowmelt.protocols.queue.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.outbox import Outbox
@@ -81,7 +82,8 @@ class Erasing:
         home = self._metadata.home(queue)
         if home is None or home.term < word.term:
             self._metadata.forget(queue)
-            self.nowhere(source, Nowhere(queue, "NoSuchQueue", f"queue {queue!r} was deleted"))
+            gone = Nowhere(queue, "NoSuchQueue", f"queue {queue!r} was deleted")
+            self.nowhere(source, moved(queue, word.moved_to, 0) if word.moved_to else gone)
         told = Erased(queue, word.term, self._outbox.stream)
         self._copies.disk.write(queue, (), SendWhenFlushed(source, told))
 
@@ -89,7 +91,7 @@ class Erasing:
         """There is no such queue, or none like that: who asked here is told."""
         self.made(message.queue, message.below, message.first)
         self._metadata.nowhere(source, message)
-        if message.error == "NoSuchQueue":
+        if message.gone:
             for way in self._ways:
                 way.nowhere(message)
 

@@ -63,7 +63,7 @@ class Finding:
         """Whoever decides on homes is asked; a client that hears nothing asks again."""
         presence = self._outbox.presence
         assert presence is not None, "else nothing is asked"
-        word = DeleteQueue(ask.queue, operation, ask.if_empty, ask.lost)
+        word = DeleteQueue(ask.queue, operation, ask.if_empty, ask.lost, ask.moved_to)
         self._outbox.send(presence.view.coordinator, word)
 
     def ask(

@@ -274,8 +274,11 @@ class Leader:
                 return state.purge(dead=dead, held=held)
             case calls.ReleaseGroup(group=name):
                 return release(state, name)
-            case calls.Pause(paused=paused):
-                state.pause(paused=paused)
+            case calls.Pause(paused=paused, moving_to=to):
+                if to:
+                    self.admission.move(to)
+                else:
+                    state.pause(paused=paused)
                 return 0
             case calls.Redrive(per_second=rate):
                 if not rate:

@@ -9,6 +9,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.deletes import Deleted
+from snowmelt.protocols.queue.parted.names import whole_of
 from snowmelt.protocols.queue.settings import QueueSettings
 
 TERM_MAX: Final = 1 << 22
@@ -54,6 +55,8 @@ class End(msgspec.Struct, frozen=True, array_like=True):
 
     by: OperationId
     told: Deleted
+    moved_to: Label = ""
+    """Into which queue its items went (`deleting.py`, rule 10)."""
 
 
 class Assignment(OfTerm, frozen=True, tag="fifo.home", array_like=True):
@@ -147,6 +150,21 @@ class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
     below: Term = 0
     """What has terms from `first` to below this is of one that was deleted."""
 
+    @property
+    def gone(self) -> bool:
+        """Whether there is none, not even one that is not as it was asked for."""
+        return self.error in ("NoSuchQueue", "QueueMoved")
+
+
+def moved(queue: str, to: str, below: int) -> Nowhere:
+    """The queue, or this partition of it, is none any more: what was in it is in another."""
+    whole = whole_of(queue)
+    text = (
+        f"queue {whole!r} was moved: what was in it is in {to!r} now, so take that one. To use the "
+        f"old name again, free it: snowmelt delete {whole} --if-empty"
+    )
+    return Nowhere(queue, "QueueMoved", text, 0, below)
+
 
 class RequestTerm(OfTerm, frozen=True, tag="fifo.claim", array_like=True):
     """A term as late as this is not mine to serve; I'd be master in a later one, in this run."""
@@ -221,6 +239,7 @@ class DeleteQueue(msgspec.Struct, frozen=True, tag="fifo.end", array_like=True):
     operation: OperationId
     if_empty: bool = False
     lost: bool = False
+    moved_to: Label = ""
 
 
 class DeleteAnswered(msgspec.Struct, frozen=True, tag="fifo.done", array_like=True):
@@ -249,6 +268,9 @@ class CopyClosed(OfTerm, frozen=True, tag="fifo.closed", array_like=True):
 
 class EraseCopy(OfTerm, frozen=True, tag="fifo.erase", array_like=True):
     """What you have of a queue from before this term is of one that was deleted."""
+
+    moved_to: Label = ""
+    """Where its items went."""
 
 
 class Erased(OfTerm, frozen=True, tag="fifo.erased", array_like=True):

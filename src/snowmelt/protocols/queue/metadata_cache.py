@@ -145,7 +145,7 @@ class MetadataCache:
 
     def nowhere(self, _: NodeId, message: Nowhere) -> None:
         """There is no such queue, or not with these settings."""
-        if message.error in ("NoSuchQueue", "StoreDamaged"):
+        if message.gone or message.error == "StoreDamaged":
             self._answer(message)
         if message.error != "NoSuchQueue":
             self._answer(message, with_settings=True)

@@ -130,7 +130,6 @@ class AppendCheck:
     def move(self, to: str) -> None:
         """The items go into this queue: new ones wait for a while."""
         self._moving, self._looks = (to, later(self._outbox.now, MOVING_FOR)), True
-        self._outbox.wake(self._moving[1])
 
     def _fits(self, put: calls.Put | SpreadPut) -> bool:
         if self._outbox.now < self._moving[1]:
@@ -230,7 +229,7 @@ class AppendCheck:
         if over or not self._opened.parks(operation, self._outbox.limits.waiting_bytes):
             self._full(waiting)
         else:
-            self._outbox.wake(waiting.deadline)
+            self._wake(waiting.deadline)
 
     def _full(self, waiting: WaitingPut) -> None:
         put = waiting.put
@@ -274,7 +273,11 @@ class AppendCheck:
             self._full(waiting)
         end = self.room.next_deadline
         if end is not None:
-            self._outbox.wake(end)
+            self._wake(end)
+
+    def _wake(self, end: Instant) -> None:
+        until = self._moving[1]
+        self._outbox.wake(min(end, until) if self._outbox.now < until else end)
 
 
 def put_done(log: Log, edges: Edges) -> calls.PutDone:

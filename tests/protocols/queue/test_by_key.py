@@ -19,6 +19,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import by_key, calls, key_names
 from snowmelt.protocols.queue.backups import Restore, Restored, Save
+from snowmelt.protocols.queue.by_key import ByKey
 from snowmelt.protocols.queue.labels import Labels, keys_of, pack
 from snowmelt.protocols.queue.one_item import change_item
 from snowmelt.protocols.queue.outbox import Outbox
@@ -203,6 +204,19 @@ def test_a_get_has_several_of_a_key_together_and_nobody_else_has_more_meanwhile(
     state.give_back(OperationId(NodeId("x"), 1), 1, [Interval(0, 1)], reason="no")
     state.check()
     assert state.first(9, 1 << 20, together=True) == [Interval(0, 1), Interval(4, 5)]
+
+
+def test_a_fair_get_looks_at_no_more_than_may_be_fresh_and_what_came_last(monkeypatch):
+    state, keys = state_of(fair=1), [b"%d" % at for at in range(20_000)]
+    for _ in range(2):  # of keys that each have one in hand
+        for at in range(0, len(keys), 500):
+            put(state, *keys[at : at + 500])
+        if not state.leases:
+            assert len(got(state, len(keys))) == len(keys)
+    looked, look = [], ByKey._look
+    monkeypatch.setattr(ByKey, "_look", lambda self, key: (looked.append(key), look(self, key)))
+    assert got(state, 1) == [len(keys)]
+    assert len(looked) <= by_key.FAIR_FRESH_MAX + 500 + 2
 
 
 def test_together_are_no_more_than_the_bytes_that_are_asked_for():

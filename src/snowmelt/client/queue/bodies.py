@@ -185,7 +185,8 @@ def _as_keys(some: Sequence[Key | None]) -> tuple[bytes | None, ...]:
             keys = tuple(map(str.encode, cast("Sequence[str]", some)))
     elif kinds == {bytes}:
         keys = tuple(cast("Sequence[bytes]", some))
-    if keys and 0 < min(map(len, keys)) <= max(map(len, keys)) <= KEY_BYTES_MAX:
+    sizes = set(map(len, keys))
+    if sizes and 0 < min(sizes) <= max(sizes) <= KEY_BYTES_MAX:
         return keys
     return tuple([None if one is None else as_key(one) for one in some])
 

@@ -31,7 +31,8 @@ An item may have a *key*, such as the tenant or the account that it is for.
    Purging and deleting end items whatever holds their keys.
 10. What comes, or comes back, is *fresh*: nobody looked at it yet, so it costs nothing by itself. A
    get looks at what is fresh in the queue's order, and gives it or has it wait with its key. It is
-   fresh no more then. Of what is fresh there are `FRESH_MAX`, or the first are looked at with puts.
+   fresh no more then. Of what is fresh there are `FRESH_MAX`, or the first are looked at with puts;
+   in a fair queue `FAIR_FRESH_MAX`, since there a get looks at all of it, unless it is a new key's.
    In a queue of any priorities nothing is fresh: items are looked at as they come.
 11. Each change of an item that waits costs O(log n) of those of its key, and O(log keys).
 """
@@ -39,6 +40,7 @@ An item may have a *key*, such as the tenant or the account that it is for.
 from collections import Counter
 from collections.abc import Collection, Iterable
 from heapq import heapify, heappop, heappush
+from itertools import repeat
 from typing import Final
 
 import msgspec
@@ -55,11 +57,16 @@ from snowmelt.protocols.queue.pacing import Pace
 from snowmelt.protocols.queue.settings import KEYS_MAX, QueueSettings
 
 FRESH_MAX: Final = 1 << 16
+FAIR_FRESH_MAX: Final = 1 << 13
 LOOKED_MOST: Final = 1_024
 """So many are looked at together at most (rule 10)."""
 NO_LIMIT: Final = 1 << 62
 _RANK_BITS: Final = 64
 PLACE: Final = (1 << _RANK_BITS) - 1
+_NOBODY: Final = -1
+"""In place of the key of what is in nobody's hand."""
+_EVEN: Final = 0, 0
+"""How all keys stand where no turns matter, and new ones beside others."""
 _SPARE: Final = 64
 """So many entries more may be kept than twice those that count."""
 
@@ -127,6 +134,7 @@ class ByKey:
         """How many items of each key live."""
         self._fresh = IntervalSet()
         """What is ready and was not looked at (rule 10)."""
+        self._fresh_max = min(FRESH_MAX, FAIR_FRESH_MAX) if settings.fair else FRESH_MAX
         self._waiting: dict[int, Waiting] = {}
         self._rests: set[int] = set()
         """Which keys have had as many as a second allows."""
@@ -150,17 +158,16 @@ class ByKey:
 
     def put(self, where: Interval, names: Keys | None, *, due: int = 0) -> int:
         """These came, behind all others; they are ready, or delayed, by now. As `number`."""
-        if self._fresh.total > FRESH_MAX:
-            self._look_at(where.size)
+        if self._fresh.total > self._fresh_max:
+            self._look_at(max(where.size, LOOKED_MOST))
         number = self.number(where, names)
         if self._ranks is None and not due:
             self._fresh.add(where)
         elif not due or self._in_order:
             several = number == SEVERAL
             row = unpacked(self._batches.rows[where.start]) if several else (number,) * where.size
-            for position, one in zip(where, row, strict=True):
-                if one or not due:
-                    self._wait(one, position)
+            pairs = zip(row, where, strict=True)
+            self._wait([pair for pair in pairs if pair[0] or not due])
         return number
 
     def number(self, where: Interval, names: Keys | None) -> int:
@@ -185,14 +192,13 @@ class ByKey:
             for number in numbers:
                 self._look_again(number)
         else:
-            for position, number in zip(where, numbers, strict=True):
-                self._wait(number, position)
+            self._wait(zip(numbers, where, strict=True))
 
     def delayed(self, where: Interval) -> None:
         """These are for later (rule 4)."""
         for position, number in zip(where, self._put_back(where), strict=True):
             if self._in_order and number:
-                self._wait(number, position)
+                self._wait([(number, position)])
             else:
                 self._look_again(number)
 
@@ -204,7 +210,7 @@ class ByKey:
             elif self._ranks is None:
                 self._fresh.add(Interval(position, position + 1))
             else:
-                self._wait(number, position)
+                self._wait([(number, position)])
 
     def dead(self, where: Interval) -> None:
         """These are in nobody's hand any more, and are not to be given."""
@@ -213,35 +219,26 @@ class ByKey:
 
     def _put_back(self, where: Interval) -> list[int]:
         """The keys of items that are in nobody's hand from now on."""
-        numbers: list[int] = []
-        for position in range(where.start, where.stop):
-            number = self.hand.pop(position, None)
-            if number is None:
-                number = self._batches.number(position)
-            elif self.held[number] == 1:
-                del self.held[number]
-            else:
-                self.held[number] -= 1
-            numbers.append(number)
-        return numbers
-
-    def ended(self, where: Interval) -> None:
-        """These are to live no more; they are neither ready nor delayed by now."""
-        hand, held, items, waiting = self.hand, self.held, self._items, self._waiting
-        fair = self._turns is not None
-        for position in range(where.start, where.stop):
-            number = hand.pop(position, None)
-            if number is None:
-                number = self._batches.number(position)
-                one = Interval(position, position + 1)
-                if self._fresh.touches(one):
-                    self._fresh.remove(one)
-                elif number in waiting:
-                    waiting[number].gone += 1
+        numbers, held = list(map(self.hand.pop, where, repeat(_NOBODY))), self.held
+        for at, number in enumerate(numbers):
+            if number == _NOBODY:
+                numbers[at] = self._batches.number(where.start + at)
             elif held[number] == 1:
                 del held[number]
             else:
                 held[number] -= 1
+        return numbers
+
+    def ended(self, where: Interval) -> None:
+        """These are to live no more; they are neither ready nor delayed by now."""
+        items, waiting, fair = self._items, self._waiting, self._turns is not None
+        if rest := [place for place in where if place not in self.hand]:
+            for place in rest:
+                number = _NOBODY if place in self._fresh else self._batches.number(place)
+                if number in waiting:
+                    waiting[number].gone += 1
+            self._fresh.remove(where)
+        for number in self._put_back(where):
             left = items.get(number, 0) - 1
             if left > 0:
                 items[number] = left
@@ -262,16 +259,18 @@ class ByKey:
 
     # --- which may go on --------------------------------------------------------------------------
 
-    def _wait(self, number: int, position: int) -> Waiting:
-        """It was looked at, and waits with its key."""
-        key = self._waiting.get(number)
-        if key is None:
-            key = self._waiting[number] = Waiting(number, [])
-        rank = position if self._ranks is None else self._rank(position)
-        heappush(key.ranks, rank)
-        if key.ranks[0] == rank:  # what stands behind the first changes nothing
-            self._look(key)
-        return key
+    def _wait(self, some: Iterable[tuple[int, int]]) -> None:
+        """The keys of some positions: these were looked at, and wait with their keys."""
+        waiting = self._waiting
+        for number, position in some:
+            rank = position if self._ranks is None else self._rank(position)
+            key = waiting.get(number)
+            if key is None:
+                key = waiting[number] = Waiting(number, [rank])
+            else:
+                heappush(key.ranks, rank)
+            if key.ranks[0] == rank:  # what stands behind the first changes nothing
+                self._look(key)
 
     def _look_again(self, number: int) -> None:
         key = self._waiting.get(number)
@@ -284,8 +283,7 @@ class ByKey:
             where, _ = self._fresh.first.split(min(count, LOOKED_MOST))
             self._fresh.remove(where)
             count -= where.size
-            for position, number in zip(where, self._batches.numbers(where), strict=True):
-                self._wait(number, position)
+            self._wait(zip(self._batches.numbers(where), where, strict=True))
 
     def _look(self, key: Waiting) -> None:
         """Whether a key may go on with what waits, and where it stands then."""
@@ -297,12 +295,11 @@ class ByKey:
             self._waiting.pop(number, None)
             return
         entry, held = None, self.held.get(number, 0)
-        if self._may(number, held) and not (
+        if (not number or (held < self._most and number not in self._rests)) and not (
             self._in_order and self._delays.count and number and ranks[0] & PLACE not in self._ready
         ):
-            turns = self._turns
-            share = (0, 0) if turns is None else turns.share(number, held)
-            entry = *share, ranks[0], number
+            share, turn = _EVEN if self._turns is None else self._turns.share(number, held)
+            entry = share, turn, ranks[0], number
         if entry == key.entry:
             return
         key.entry = entry
@@ -311,10 +308,6 @@ class ByKey:
             if len(self._open) > 2 * len(self._waiting) + _SPARE:
                 self._open = [one.entry for one in self._waiting.values() if one.entry is not None]
                 heapify(self._open)
-
-    def _may(self, number: int, held: int) -> bool:
-        """Whether one more of a key may be in hand, besides so many (rules 3 to 5)."""
-        return not number or (held < self._most and number not in self._rests)
 
     def choose(
         self,
@@ -344,17 +337,22 @@ class ByKey:
         look = most
         while len(get.chosen) < get.most:
             entry = self._first_open()
-            if self._fresh.total and (entry is None or (0, 0, self._fresh.first.start) < entry[:3]):
+            if self._fresh.total and (
+                entry is None or (*_EVEN, self._fresh.first.start) < entry[:3]
+            ):
                 if get.together > 1:  # what stands behind each is to be known
                     self._look_at(LOOKED_MOST)
                     continue
                 first = self._fresh.first
                 stop = min(first.stop, first.start + look, get.bound)
-                if entry is not None and entry[:2] == (0, 0):
+                if entry is not None and entry[:2] == _EVEN:
                     stop = min(stop, entry[2])
                 if stop <= first.start:
                     break
-                self._give_fresh(Interval(first.start, stop), get)
+                if self._turns is None:
+                    self._give_fresh(Interval(first.start, stop), get)
+                else:
+                    self._look_at(stop - first.start)
                 look = min(max(2 * look, get.most - len(get.chosen)), LOOKED_MOST)
             elif entry is None or entry[2] >= get.bound:
                 break
@@ -400,7 +398,7 @@ class ByKey:
 
     def _give_fresh(self, where: Interval, get: "_Get") -> None:
         """Those of some that are fresh which a get may take; the others wait (rule 10)."""
-        waiting, hand, held, turns = self._waiting, self.hand, self.held, self._turns
+        waiting, hand, held = self._waiting, self.hand, self.held
         most, chosen, at_once, rests = get.most, get.chosen, self._most, self._rests
         simple = get.pace is None and not get.weighed
         stop = where.stop
@@ -409,9 +407,8 @@ class ByKey:
                 stop = position
                 break
             mine = held.get(number, 0)
-            after = turns is not None and (mine or number in turns)
-            # as `_may` and `_give` say, which are not called for each item here
-            if after or number in waiting or (number and (mine >= at_once or number in rests)):
+            # as `_look` and `_give` say, which are not called for each item here
+            if number in waiting or (number and (mine >= at_once or number in rests)):
                 pass
             elif simple or (
                 not (get.weighed and get.is_full(self._batches.mean(position)))
@@ -419,14 +416,12 @@ class ByKey:
             ):
                 hand[position], held[number] = number, mine + 1
                 chosen.append(position)
-                if turns is not None:
-                    turns.give(number, self._items)
                 continue
             elif get.most == len(chosen):  # it has no room for it
                 stop = position
                 break
-            entry = self._wait(number, position).entry
-            if entry is not None and not entry[0] and not entry[1]:  # it comes before the rest
+            self._wait([(number, position)])
+            if waiting[number].entry is not None:  # it comes before the rest
                 stop = position + 1
                 break
         self._fresh.remove(Interval(where.start, stop))
@@ -453,9 +448,9 @@ class ByKey:
         for where, _ in self._delays if self._in_order else ():
             for position, number in zip(where, self._batches.numbers(where), strict=True):
                 if number:
-                    self._wait(number, position)
+                    self._wait([(number, position)])
         self._fresh.add_all(self._ready)
-        fresh = 0 if self._ranks is not None else FRESH_MAX
+        fresh = 0 if self._ranks is not None else self._fresh_max
         self._look_at(self._fresh.total - fresh)
 
     def check(self, live: Iterable[Interval], hand: Iterable[Interval]) -> None:
@@ -477,11 +472,11 @@ class ByKey:
             some = sorted(waits.get(number, []))
             assert set(some) <= set(key.ranks), "something waits and is not known to"
             held = self.held.get(number, 0)
-            goes = some and self._may(number, held) and some[0] & PLACE in self._ready
+            may = not number or (held < self._most and number not in self._rests)
+            goes = some and may and some[0] & PLACE in self._ready
             assert (key.entry is not None) == bool(goes), "a key is held up, or goes on, wrongly"
             if key.entry is not None:
-                turns = self._turns
-                share = (0, 0) if turns is None else turns.share(number, held)
+                share = _EVEN if self._turns is None else self._turns.share(number, held)
                 assert key.entry == (*share, some[0], number)
                 assert key.entry in self._open
 

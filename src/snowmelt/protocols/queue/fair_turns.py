@@ -23,13 +23,9 @@ class FairTurns:
         self._weights = weights
         self._names = names
         self._next: dict[int, int] = {}
-        """Of each key that had one."""
+        """Of each key that had one: those that had none come first."""
         self._last = 0
         """The last that anybody had."""
-
-    def __contains__(self, number: int) -> bool:
-        """Whether it had one: those that had none come first."""
-        return number in self._next
 
     def share(self, number: int, held: int) -> tuple[int, int]:
         """How a key with so many in hand stands beside others; the least comes next."""
@@ -45,6 +41,6 @@ class FairTurns:
         known, turn = self._next, self._last + 1
         own = known.get(number, 0)
         self._last = turn = own if own > turn else turn
+        if not own and len(known) > 2 * len(items) + IDLE_MAX:
+            self._next = known = {one: at for one, at in known.items() if one in items}
         known[number] = turn + (TURN // self._weight(number) if self._weights else TURN)
-        if len(known) > 2 * len(items) + IDLE_MAX:
-            self._next = {one: at for one, at in known.items() if one in items}

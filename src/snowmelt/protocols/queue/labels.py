@@ -271,7 +271,8 @@ def checked(packed: bytes, count: int) -> Keys | None:
         if whole.keys != _NONE:
             _check_count(whole.keys, count)
             keys = _DECODE_KEYS(whole.keys)
-            _check_size(max(map(len, filter(None, keys)), default=0))
+            if len(memoryview(whole.keys)) > HEADER_BYTES_MAX:  # else none of them is longer
+                _check_size(max(map(len, filter(None, keys)), default=0))
         if whole.headers != _NONE:
             _check_count(whole.headers, count)
             rows = _DECODE_ROWS(whole.headers)

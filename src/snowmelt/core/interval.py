@@ -9,7 +9,7 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from operator import eq, lt
-from typing import Annotated, Final, NewType, NoReturn, cast
+from typing import Annotated, Final, NewType, NoReturn
 
 import msgspec
 
@@ -51,7 +51,7 @@ class Interval(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fals
         return self.start <= position < self.stop
 
     def __iter__(self) -> Iterator[Position]:
-        return cast("Iterator[Position]", iter(range(self.start, self.stop)))
+        return iter(range(self.start, self.stop))  # type: ignore[arg-type]  # each is a position
 
     def __str__(self) -> str:
         return f"[{self.start}, {self.stop})"

@@ -219,7 +219,8 @@ class ByKey:
 
     def _put_back(self, where: Interval) -> list[int]:
         """The keys of items that are in nobody's hand from now on."""
-        numbers, held = list(map(self.hand.pop, where, repeat(_NOBODY))), self.held
+        places, held = range(where.start, where.stop), self.held
+        numbers = list(map(self.hand.pop, places, repeat(_NOBODY)))
         for at, number in enumerate(numbers):
             if number == _NOBODY:
                 numbers[at] = self._batches.number(where.start + at)
@@ -232,7 +233,8 @@ class ByKey:
     def ended(self, where: Interval) -> None:
         """These are to live no more; they are neither ready nor delayed by now."""
         items, waiting, fair = self._items, self._waiting, self._turns is not None
-        if rest := [place for place in where if place not in self.hand]:
+        places = range(where.start, where.stop)
+        if rest := [place for place in places if place not in self.hand]:
             for place in rest:
                 number = _NOBODY if place in self._fresh else self._batches.number(place)
                 if number in waiting:

@@ -1,5 +1,6 @@
 """A process of its own in a pool, that does as it is told; tests start it, and may kill it."""
 
+import ctypes
 import json
 import signal
 import subprocess
@@ -129,6 +130,10 @@ class _Obeying:
 
     def ack(self) -> None:
         self.held.pop().ack()
+
+    def hold_interpreter(self, seconds: int) -> None:
+        """As a long call of an extension in C does: nothing else of this process runs."""
+        ctypes.PyDLL(None).sleep(seconds)
 
     def stock(self) -> int:
         return self.pool.stats().stock

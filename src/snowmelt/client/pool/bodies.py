@@ -4,7 +4,14 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, PutItems, as_buffer, parcels
+from snowmelt.client.queue.bodies import (
+    CALL_BYTES,
+    CALL_ITEMS,
+    PLAIN,
+    PutItems,
+    as_buffer,
+    parcels,
+)
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import TooLarge
 from snowmelt.core.interval import Interval
@@ -49,7 +56,7 @@ def several(
     >>> [one.count for one in several([b"one", b"two", bytes(1 << 20), b"three"])]
     [2, 1, 1]
     """
-    if isinstance(bodies, Batch | str | bytes | bytearray | memoryview):
+    if isinstance(bodies, Batch | str | bytes | bytearray | memoryview) or _plain(bodies):
         yield from parcels(bodies)
         return
     small: list[Buffer] = []
@@ -68,6 +75,12 @@ def several(
     yield from parcels(small)
 
 
+def _plain(bodies: Iterable[Buffer]) -> bool:
+    """Whether these are small and can't change, as most are: that is seen at C's speed."""
+    listed = isinstance(bodies, list | tuple) and PLAIN.issuperset(map(type, bodies))
+    return listed and max(map(len, bodies), default=0) < LARGE
+
+
 def joined(spans: tuple[ObjectSpan, ...], blob: Buffer) -> Batch:
     """What came as one batch.
 
@@ -78,7 +91,7 @@ def joined(spans: tuple[ObjectSpan, ...], blob: Buffer) -> Batch:
     if isinstance(blob, memoryview):
         blob = blob.toreadonly()  # it may be another program's own
     if len(spans) == 1:
-        return Batch(spans[0].offsets, blob)
+        return Batch.known(spans[0].offsets, blob)  # the machine has looked at every edge
     edges = [0]
     for span in spans:
         base = edges[-1]

@@ -25,7 +25,7 @@ AHEAD: Final = 256
 """So many bodies are taken from a generator before it is looked how much they are."""
 HEADERS_BYTES_MAX: Final = 64 << 10
 
-_PLAIN: Final = frozenset({bytes, bytearray})
+PLAIN: Final = frozenset({bytes, bytearray})
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -103,7 +103,7 @@ def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterat
         return
     for at in range(0, len(bodies), limit.items):
         part = bodies[at : at + limit.items]
-        if _PLAIN.issuperset(map(type, part)):
+        if PLAIN.issuperset(map(type, part)):
             edges = list(accumulate(map(len, part), initial=0))
             if edges[-1] <= limit.bytes:
                 yield _packed(part, edges)

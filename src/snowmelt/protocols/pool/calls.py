@@ -245,6 +245,16 @@ class Need(msgspec.Struct, frozen=True):
     needed: bool
 
 
+class LoanExpired(msgspec.Struct, frozen=True):
+    """Announced by the machine: its consumer was not heard of, and a loan is over.
+
+    So what of it has not left is kept for nobody.
+    """
+
+    consumer: NodeId
+    token: int
+
+
 class PoolMembers(msgspec.Struct, frozen=True):
     """Announced to a machine that has no node to introduce it: who is in the pool."""
 

@@ -13,9 +13,10 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Note, Send
+from snowmelt.core.node import Announce, Note, Send
 from snowmelt.protocols.pool import messages
 from snowmelt.protocols.pool.alarms import Alarms, Effects
+from snowmelt.protocols.pool.calls import LoanExpired
 from snowmelt.protocols.pool.loans import Loan, Loans
 from snowmelt.protocols.pool.object_store import ObjectStore
 from snowmelt.protocols.pool.settings import REMEMBERED, Delivery, PoolSettings
@@ -158,14 +159,14 @@ class Lender:
             self._extend(loan, later(now, self.lease))
             return [self._told(loan, 1)]
         self.counts.expired += count_of(loan.parcels)
-        note = Note(f"loan {token} of {loan.consumer} is over, it was not heard of")
+        told: Effects = [
+            Note(f"loan {token} of {loan.consumer} is over, it was not heard of"),
+            Announce(LoanExpired(loan.consumer, token)),
+        ]
         if loan.once:
-            dropped = self.loans.settle(loan, ())
-            return [
-                note,
-                *self._settle(loan, dropped, messages.SettleLoan(0, token), loan.consumer, now),
-            ]
-        return [note, *self._take_back(loan, (), now)]
+            dropped, drop = self.loans.settle(loan, ()), messages.SettleLoan(0, token)
+            return [*told, *self._settle(loan, dropped, drop, loan.consumer, now)]
+        return [*told, *self._take_back(loan, (), now)]
 
     def serve(self, now: Instant) -> Effects:
         effects: Effects = []

@@ -197,8 +197,8 @@ class Calls:
 
     def tell(self) -> None:
         """At the end of a turn: who is woken before takes the interpreter from its owner."""
-        with suppress(IndexError):  # whoever ends all may be at it as well
-            while True:
+        while self._answered:
+            with suppress(IndexError):  # whoever ends all may be at it as well
                 done, body = self._answered.popleft()
                 done(body)
 

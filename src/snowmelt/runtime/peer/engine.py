@@ -21,7 +21,15 @@ from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.names import Address
 from snowmelt.core.node import Announce, Announced, Halt, Node, Reply, Requested
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.pool.calls import CLOSED, Acquaintances, Ahead, ListensAt, Need, PoolPut
+from snowmelt.protocols.pool.calls import (
+    CLOSED,
+    Acquaintances,
+    Ahead,
+    ListensAt,
+    LoanExpired,
+    Need,
+    PoolPut,
+)
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import real_now, seconds_until, steady_now
 from snowmelt.runtime.forks import watch
@@ -80,6 +88,8 @@ class PoolEffects(EndWatcher):
                 self._links.acquaint(effect.fact)
             case Need():
                 self._links.needed(effect.fact)
+            case LoanExpired(consumer, token):
+                self._links.expired(consumer, token)
 
     def replied(self, effect: Reply[Any]) -> None:
         self._calls.answered(effect.operation, effect.message)

@@ -50,8 +50,9 @@ class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
     it for so long."""
     stalled: Duration = seconds(10)
     """A link on which a blob has begun and nothing comes for so long is closed, and one that takes
-    nothing for so long of a blob, or of more than it may have unsent. So what a process that stands
-    still was sent is in memory for no longer than that, beside what `max_bytes` counts."""
+    nothing for so long of a blob, or of more than it may have unsent. What a process that stands
+    still was sent is no longer in memory than on loan, for its link ends with the loan: `max_bytes`
+    counts it."""
     unused: Duration = seconds(30)
     """A link on which nothing passes for so long ends, if neither side needs it."""
     dial: Duration = seconds(5)

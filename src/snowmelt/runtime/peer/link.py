@@ -378,3 +378,4 @@ class Link(Handler):
         self.sharing.end()
         self._owner.closed(self, reason)
         self.socket.close()
+        self.outgoing.forget()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import SnowmeltError, Unavailable
+from snowmelt.core.errors import FrameError, SnowmeltError, Unavailable
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Event
@@ -164,6 +164,15 @@ class Links:
         if reason:
             self._ways.refuse(target, message, reason)
         self.stirred[link] = None
+
+    def expired(self, consumer: NodeId, token: int) -> None:
+        """A loan is over. A link that has not taken all of it by then would keep it for nobody."""
+        link = self._ways.link(consumer)
+        if link is not None and any(
+            isinstance(one, ObjectsLent) and one.token == token
+            for one in link.outgoing.unfinished()
+        ):
+            link.close(FrameError("slow reader: an object has not left in the time of its loan"))
 
     def stir(self, link: Link) -> None:
         """The link has something to send, at the end of the turn."""

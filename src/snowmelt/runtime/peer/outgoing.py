@@ -276,6 +276,12 @@ class Outgoing:
             _, self.descriptor = self._shown.popleft()
             self._close_descriptor()
 
+    def forget(self) -> None:
+        """Nothing leaves any more, and no body is kept: a link knows itself, and may live on."""
+        self._cut, self._cut_stream = [], None
+        for waiting in (self._streams, self._offered, self._later):
+            waiting.clear()
+
     def _begin_later(self) -> None:
         # Rule 3.
         open_ = len(self._streams) + len(self._offered)

@@ -378,6 +378,18 @@ def test_with_as_many_keys_as_there_may_be_there_is_room_for_those_that_are_ther
     assert not state.fits(2, 10, names(A), names(C))
 
 
+def test_an_empty_key_is_none_and_takes_no_page_of_names_away():
+    state = state_of(A, b"", B)
+    told = restored(state.settings, records(state))
+    got(told, token=1)
+    told.settle(1, [Interval(1, 3)])  # that of A stays
+    for number in range(key_names.IDLE_MAX + key_names.PAGE):
+        put(told, b"%d" % number)
+    got(told, 1 << 20, token=2)
+    told.settle(2, list(told.leases[2].left))
+    assert told.by_key.names.name(told.batches.number(0)) == A
+
+
 def test_keys_that_come_again_keep_their_numbers_and_those_long_gone_are_forgotten():
     state = state_of(A, B)
     got(state, token=1)

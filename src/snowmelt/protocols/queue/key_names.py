@@ -5,6 +5,7 @@
 2. A key of which no item lives is *idle*. The last `IDLE_MAX` of those keep their numbers, since
    keys come again and again. Who reads records knows as idle what had been forgotten, and the
    later number of a name is the one that counts.
+3. An empty name, which only a strange client sends, is none.
 """
 
 from collections import OrderedDict
@@ -47,7 +48,7 @@ class KeyNames:
     def number(self, name: bytes | None) -> int:
         """Of one, which may be new."""
         number = self.known.get(name)
-        return self._new(name) if number is None and name is not None else number or NO_KEY
+        return self._new(name) if number is None and name else number or NO_KEY
 
     def numbers(self, row: Sequence[bytes | None]) -> list[int]:
         """Of several."""
@@ -81,6 +82,8 @@ class KeyNames:
 
     def _forget(self, number: int) -> None:
         at, name = number // PAGE, self.name(number)
+        if not name:  # of before rule 3: its page does not count it
+            return
         if self.known.get(name) == number:
             del self.known[name]
         page = self._pages[at]

@@ -15,6 +15,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import by_key, calls, key_names
@@ -288,6 +289,25 @@ def test_an_item_that_an_operator_brings_back_is_given_once(said, dead):
     assert change_item(state, away, ChangeItem("q", 0, drop=True)) == 1
     assert got(state) == [1]
     state.check()
+
+
+def test_what_comes_back_behind_a_more_urgent_one_holds_its_key_up_no_more():
+    state = state_of(in_order_by_key=1, priorities=ANY)
+    for urgency in (5, 1):
+        state.put(1, 10, term=1, priority=packed([urgency]), names=(A,))
+        got(state, token=urgency)
+    state.give_back(OperationId(NodeId("bob"), 9), 5, [Interval(0, 1)], reason="no")
+    assert got(state, token=7) == [1]
+
+
+def test_what_is_to_come_later_lets_one_before_it_of_its_key_go_on():
+    state = state_of(A, A)
+    got(state, token=1)
+    state.give_back(OperationId(NodeId("bob"), 8), 1, [Interval(0, 1)], reason="no", dead=True)
+    assert got(state, token=2) == [1]
+    state.redrive(1)
+    state.give_back(OperationId(NodeId("bob"), 9), 2, [Interval(1, 2)], due=50, reason="no")
+    assert got(state, token=3) == [0]
 
 
 def test_what_is_lost_holds_nobody_up():

@@ -189,18 +189,17 @@ class ByKey:
         numbers = self._put_back(where)
         if self._ranks is None:
             self._fresh.add(where)
-            for number in numbers:
-                self._look_again(number)
         else:
             self._wait(zip(numbers, where, strict=True))
+        for number in numbers:  # less of it is in hand, so its first may go on
+            self._look_again(number)
 
     def delayed(self, where: Interval) -> None:
         """These are for later (rule 4)."""
         for position, number in zip(where, self._put_back(where), strict=True):
             if self._in_order and number:
                 self._wait([(number, position)])
-            else:
-                self._look_again(number)
+            self._look_again(number)
 
     def due(self, where: Interval) -> None:
         """A delay is over: these are ready."""

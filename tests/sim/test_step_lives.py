@@ -95,9 +95,9 @@ PLANTS = {
     what_is_given_up_may_be_decided_later: 5,
     what_is_staged_is_dropped_when_its_hold_is_over: 2,
     what_is_promised_ends_by_itself: 0,
-    a_lease_that_is_over_counts: 12,
+    a_lease_that_is_over_counts: 4,
     what_was_asked_in_vain_is_not_given_up: 58,
-    a_home_that_moved_is_not_sought: 0,
+    a_home_that_moved_is_not_sought: 90,
 }
 """With the life that finds each."""
 

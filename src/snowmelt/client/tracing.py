@@ -73,21 +73,25 @@ class Tracing:
         self._propagate = propagate
         self._usual = frozenset(propagate.get_global_textmap().fields) == USUAL
         self._baggage = import_module("opentelemetry.baggage").get_all
+        self._here = import_module("opentelemetry.context").get_current
+        self._producer = api.SpanKind.PRODUCER
         self._names: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
 
     def put(self, queue: str, headers: Any) -> "Traced":
         """Round a put; `headers` of it are those that the items are to have."""
-        span = self._begin("put", "send", queue, self.api.SpanKind.PRODUCER)
-        if headers is None:
-            headers = {}
-        elif not isinstance(headers, Mapping) or CARRIED in headers:
-            return Traced(self, span, headers)  # what no queue takes, or the program's own context
-        carried = dict(headers)
+        here = self._here()  # looked up once: that takes as long as all the rest of it
+        span = self._begin("put", "send", queue, self._producer, here)
+        carried: dict[str, str | bytes] = {}
+        if headers is not None:
+            if not isinstance(headers, Mapping) or CARRIED in headers:
+                return Traced(self, span, headers)  # what no queue takes, or its own context
+            carried.update(headers)
         own = span.get_span_context()
-        if not self._usual or own.trace_state or not own.is_valid or self._baggage():
-            self._propagate.inject(carried, self.api.set_span_in_context(span))
+        if not self._usual or own.trace_state or not own.is_valid or (here and self._baggage(here)):
+            self._propagate.inject(carried, self.api.set_span_in_context(span, here))
         else:
-            carried[CARRIED] = f"00-{own.trace_id:032x}-{own.span_id:016x}-{own.trace_flags:02x}"
+            numbers = own.trace_id, own.span_id, own.trace_flags
+            carried[CARRIED] = "00-%032x-%016x-%02x" % numbers  # noqa: UP031 - quicker than the others
         return Traced(self, span, carried)
 
     def get(self, queue: str) -> "Traced":

@@ -15,6 +15,7 @@ from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.membership import Severed
 from snowmelt.protocols.queue import leader, records, sending
+from snowmelt.protocols.queue.altering import Altering
 from snowmelt.protocols.queue.blocks import STAGED
 from snowmelt.protocols.queue.calls import Leased
 from snowmelt.protocols.queue.copy import HOME, Copy
@@ -245,6 +246,18 @@ def who_leads_goes_on_with_the_bounds_of_before(patch):
     patch.setattr(leader, "restored", before)
 
 
+def who_asks_for_others_is_heard_before_anybody_is_told(patch):
+    hear = Altering.hear
+
+    def hears(self, operation, ask):
+        asked = self._asked
+        hear(self, operation, ask)
+        if self._wanted is None:
+            self._asked = asked
+
+    patch.setattr(Altering, "hear", hears)
+
+
 def first(seeds):
     """Those that found it when they were looked for last; then the first there are."""
     return dict.fromkeys((*seeds, *range(40)))
@@ -277,6 +290,7 @@ def first(seeds):
         (keys_have_no_say, (3, 19)),
         (leases_of_before_have_the_new_length, (120, 241)),
         (who_leads_goes_on_with_the_bounds_of_before, (120,)),
+        (who_asks_for_others_is_heard_before_anybody_is_told, (0,)),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

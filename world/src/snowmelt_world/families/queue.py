@@ -42,6 +42,7 @@ from snowmelt_world.families.programs import in_reach
 from snowmelt_world.families.queue_altering import ALTERED_SHARE, Alterer, may_grow
 from snowmelt_world.families.queue_backups import Backups
 from snowmelt_world.families.queue_deleted import Names
+from snowmelt_world.families.queue_rivals import Rivals
 from snowmelt_world.families.queue_schedules import Schedulers
 from snowmelt_world.families.queue_staging import Planner
 from snowmelt_world.faults import (
@@ -270,6 +271,7 @@ class QueueLife(FamilyLife):
             keeps = not any(isinstance(one, HURTS) for one in scenario.faults)
             self._schedules = Schedulers(self._stage, ScheduleLedger("s0", keeps=keeps))
             self._schedules.add(world, self._dice("scheduled"), len(nodes), scenario.faults_end)
+        self._rivals = Rivals(self._stage, "r0", self._dice("rivals"), scenario)
         self._moves.plan(world, nodes, putters)
         dice = self._dice("altered")
         if self.engine.moves and dice.random() < ALTERED_SHARE:
@@ -479,8 +481,8 @@ class QueueLife(FamilyLife):
             in_vain = isinstance(actor, Program) and self._steward.left_out(actor.ledger)
             if actor.waiting and not in_vain:
                 return actor.waiting
-        if self._backups.unsettled:
-            return self._backups.unsettled
+        if self._backups.unsettled or self._rivals.unsettled:
+            return self._backups.unsettled or self._rivals.unsettled
         if self._schedules is not None and self._schedules.unsettled:
             return self._schedules.unsettled
         return self._names.unsettled(partial(self._left, world)) or unneeded(

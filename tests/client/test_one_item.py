@@ -138,13 +138,14 @@ def test_one_that_is_moved_is_in_the_other_queue_alone(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path / "a") as one, snowmelt.open(tmp_path / "b") as other:
         queue, there = one.fifo("q"), other.fifo("q")
         queue.put(b"first")
-        at = queue.put(b"moves", headers={"why": "x"})
+        at = queue.put(b"moves", headers={"why": "x"}, key="tenant")
         there.put(b"before")
         assert queue.change_item(at, there)
         assert [item.body for item in queue.peek()] == [b"first"]
-        assert [(item.body, dict(item.headers)) for item in there.peek()][1] == (
+        assert [(item.body, dict(item.headers), item.key) for item in there.peek()][1] == (
             b"moves",
             {"why": "x"},
+            b"tenant",
         )
         with pytest.raises(BadOption, match="an item that is in q"):
             queue.change_item(at, there)

@@ -97,6 +97,7 @@ class Seen(msgspec.Struct, frozen=True):
     priority: int | float = 0
     put_at: datetime | None = None
     """When it was put, by the clock of the node that took it."""
+    key: bytes | None = None
 
 
 Heard: TypeAlias = Callable[[LateRefusal | None], object]
@@ -461,12 +462,14 @@ def shown(parts: Sequence[ItemRun]) -> list[Seen]:
         Seen(
             body,
             Position(position_of(place)),
-            label_of(part, place)[1],
+            headers,
             part.failures,
             part.reason,
             priority_of(part, place),
             put_at_of(part, place),
+            key,
         )
         for part in parts
         for place, body in enumerate(part_bodies(part), start=part.start)
+        for key, headers in (label_of(part, place),)
     ]

@@ -109,9 +109,9 @@ def put_again(steps: FifoSteps, seen: Seen, wait: Wait, of: FifoSteps) -> Steps[
     """Puts what was read of another queue."""
     if isinstance(steps, RankedSteps):
         rank = seen.priority if isinstance(of, RankedSteps) else None
-        put = steps.put_ranked([seen.body], rank, seen.headers, 0.0, wait.left, None)
+        put = steps.put_ranked([seen.body], rank, seen.headers, 0.0, wait.left, None, seen.key)
     else:
-        put = steps.put_many([seen.body], seen.headers, 0.0, wait.left, None)
+        put = steps.put_many([seen.body], seen.headers, 0.0, wait.left, None, key=seen.key)
     yield from put
 
 

@@ -107,6 +107,18 @@ def test_with_no_time_to_wait_it_runs_only_where_the_baton_is_free(cluster: Loca
     assert snowmelt(*run).stdout == "ran\n"
 
 
+def test_a_baton_and_a_counter_are_deleted(cluster: LocalCluster) -> None:
+    with library.connect(cluster.url) as others:
+        with others.baton("left") as held:
+            held.value = b"mine"
+        others.counter("left").next(10)
+        for more in ((), ("--counter",)):
+            ended = snowmelt("baton", "delete", "left", *more, "--url", cluster.url)
+            assert (ended.returncode, ended.stderr) == (0, "")
+        assert others.baton("left").acquire(timeout=30).value == b""
+        assert others.counter("left").next().start == 0
+
+
 def test_signals_are_passed_on(cluster: LocalCluster, tmp_path: Path) -> None:
     for number, name in ((signal.SIGTERM, "TERM"), (signal.SIGINT, "INT")):
         ready = tmp_path / name

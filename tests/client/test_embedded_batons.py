@@ -41,6 +41,22 @@ def test_one_holder_at_a_time_and_the_value_goes_along(tmp_path: Path) -> None:
         assert status.node == "embedded"
 
 
+def test_a_deleted_baton_has_no_value_and_a_deleted_counter_begins_at_0(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        with cluster.baton("index") as held:
+            held.save(b"mine")
+        assert cluster.counter("ids").next(5) == Interval(0, 5)
+        cluster.baton("index").delete()
+        cluster.counter("ids").delete()
+        with cluster.baton("index") as held:
+            assert held.value == b""
+            with pytest.raises(snowmelt.NotGranted):
+                cluster.baton("index").delete(timeout=0.05)
+        assert cluster.counter("ids").next(2) == Interval(0, 2)
+    with snowmelt.open(tmp_path) as cluster, cluster.baton("index") as held:
+        assert held.value == b""
+
+
 def test_whoever_opens_the_folder_next_finds_what_was_left(tmp_path: Path) -> None:
     fences: list[int] = []
     taken: list[Interval] = []

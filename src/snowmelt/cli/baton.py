@@ -143,6 +143,17 @@ def reset(name: Annotated[str, NAME], at: ClusterOptions = CLUSTER) -> None:
     _told(at, _reset(name, at.timeout))
 
 
+@baton.command()
+def delete(
+    name: Annotated[str, NAME],
+    counter: Annotated[bool, typer.Option("--counter", help="Of a counter of this name.")] = False,
+    at: ClusterOptions = CLUSTER,
+) -> None:
+    """Give a baton's value up in a turn of its own; unused names are forgotten."""
+    with at.open() as cluster:
+        (cluster.counter(name) if counter else cluster.baton(name)).delete(at.timeout)
+
+
 def _reset(name: str, timeout: float) -> steps.Steps[None]:
     yield steps.Query(ResetBaton(baton_name(name)), timeout)
 

@@ -717,6 +717,60 @@ def test_rule_15_names_that_are_folded_make_room_for_others(bench, monkeypatch):
     assert bench.answer(asked).fence > 0
 
 
+def kept_on_disk(bench: Bench, name: str = "n1") -> list[bytes]:
+    return [key for key in bench.disk[name] if NAME.encode() in key]
+
+
+@pytest.mark.parametrize("node", ["n1", "n3"])
+def test_rule_15_of_an_empty_value_nothing_is_kept(bench, node):
+    first = bench.held("c1", node, 1)
+    bench.save("c1", 1, first, b"mine")
+    bench.run()
+    bench.release("c1", 1, first)
+    bench.pass_time(LONG)
+    assert len(kept_on_disk(bench)) == 2
+    bench.release("c1", 2, bench.held("c1", node, 2), b"")
+    bench.pass_time(LONG)
+    assert not kept_on_disk(bench)
+    assert not bench.machine("n1")._names.folds._valued
+    late = Backup(NAME, Version(first.fence), b"mine", 7)
+    bench.give("n1", Received("n3", late))
+    bench.run()
+    assert not kept_on_disk(bench)
+    again = bench.held("c2", "n4", 3)
+    assert (again.value, again.fence > first.fence) == (b"", True)
+    bench.save("c2", 3, again, b"anew")
+    bench.run()
+    assert len(kept_on_disk(bench)) == 2
+    bench.release("c2", 3, again)
+    bench.run()
+    assert bench.held("c1", "n1", 4).value == b"anew"
+
+
+def test_rule_15_what_is_saved_while_the_empty_record_is_erased_stays(bench):
+    first = bench.held("c1", "n1", 1)
+    bench.save("c1", 1, first, b"mine")
+    bench.run()
+    bench.release("c1", 1, first, b"")
+    bench.run()
+    bench.slow.add("n1")
+    bench.pass_time(LONG)
+    bench.flush()
+    bench.slow.add("n1")
+    bench.pass_time(LONG)
+    again = bench.held("c2", "n3", 2)
+    saved = bench.save("c2", 2, again, b"anew")
+    bench.run()
+    bench.flush()
+    bench.run()
+    assert isinstance(bench.answer(saved), ValueSaved)
+    assert len(kept_on_disk(bench)) == 2
+    bench.start("n1")
+    bench.view("n1", "n2", "n4")
+    bench.pass_time(LONG)
+    assert bench.held("c3", "n1", 5).value == b"anew"
+
+
 def test_one_who_pays_for_many_clients_leaves_names_to_others(bench, monkeypatch):
     monkeypatch.setattr("snowmelt.protocols.baton.node.NAMES_MAX", 10)
 

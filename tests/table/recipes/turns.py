@@ -28,6 +28,17 @@ def status(own):
     yield held.release()
 
 
+@recipe("Baton.delete")
+def delete(own):
+    held = yield own.baton.acquire()
+    held.value = b"%d" % own.turn(held)
+    yield held.release()
+    yield Act(own.baton.delete)
+    next_one = yield own.baton.acquire()
+    own.turn(next_one)
+    yield next_one.release()
+
+
 @recipe("Held.release", "Held.with", "Held.through")
 def release(own):
     held = yield own.baton.acquire()
@@ -75,6 +86,14 @@ def wait_lost(own):
 def following(own):
     taken = yield Act(own.counter.next)
     own.account.tell("number", *taken)
+
+
+@recipe("Counter.delete")
+def begin_anew(own):
+    yield own.counter.next()
+    yield Act(own.counter.delete)
+    taken = yield own.counter.next()
+    expect(taken.stop == taken.start + 1, "it counts on")
 
 
 @recipe("Multicast.publish")

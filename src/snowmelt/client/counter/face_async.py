@@ -29,3 +29,10 @@ class Counter:
         count = checked_numbers(n)
         held = await self._baton.acquire(timeout)
         return await held.through(lambda hold: take(hold, count))
+
+    async def delete(self, timeout: float | None = None) -> None:
+        """In a turn of its own it begins at 0 again: numbers that were given out come anew.
+
+        What is kept of the name goes once nobody has used it for some minutes.
+        """
+        await self._baton.delete(timeout)

@@ -104,8 +104,10 @@ Names that nobody uses (`names.py`, `retired_names.py`):
     value is on its disk, too, the root tells all to fold the name (`Fold`). Whose arrow does point
     so forgets it, which changes nothing, and keeps a line: the largest fence, for rule 8, and the
     last census, for rule 11. The root's line is the token itself. Whoever uses the name just then
-    does not fold it. Whatever is said about a name, but a census, unfolds it. A root that has
-    too many lines drops the oldest, but those with a value, and makes no smaller fence after that.
+    does not fold it. Whatever is said about a name, but a census, unfolds it. A name with an
+    empty value has none: its record is erased then, and what may yet come of an earlier hold is
+    void. A root that has too many lines drops the oldest, but those with a value, and makes no
+    smaller fence after that.
 
 Bounds (`messages.py`):
 

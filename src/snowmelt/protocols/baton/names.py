@@ -19,7 +19,14 @@ from snowmelt.protocols.baton.baton import LocalBaton, concerns
 from snowmelt.protocols.baton.calls import KEEPS_AT_ONCE, BatonStatus, RenewedMany, RenewMany
 from snowmelt.protocols.baton.context import NodeContext
 from snowmelt.protocols.baton.ended_holds import UNKNOWN
-from snowmelt.protocols.baton.messages import BatonState, CensusReply, CensusRound, Fold, Quiet
+from snowmelt.protocols.baton.messages import (
+    BatonState,
+    CensusReply,
+    CensusRound,
+    Fold,
+    Quiet,
+    Version,
+)
 from snowmelt.protocols.baton.relay import Effects, Relay
 from snowmelt.protocols.baton.retired_names import NameRecord, RetiredNames
 from snowmelt.protocols.baton.token import Token
@@ -155,7 +162,8 @@ class Names:
         token = relay.token
         if token is None or self._here.me != self._here.root:
             return NameRecord(relay.fence, relay.census)
-        return NameRecord(token.fence, relay.census, token.made, token.version, token.value)
+        version = token.version if token.value else Version()
+        return NameRecord(token.fence, relay.census, token.made, version, token.value)
 
 
 def _in_use(baton: LocalBaton) -> bool:

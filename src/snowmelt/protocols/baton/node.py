@@ -147,9 +147,8 @@ class BatonNode:
             case messages.Quiet():
                 return self._registrar.quiet(source, message, now)
             case messages.Fold():
-                if source == self._here.root and self._names.fold(message, now):
-                    self._registrar.folded(message.name)
-                return []
+                folds = source == self._here.root and self._names.fold(message, now)
+                return self._registrar.folded(message.name) if folds else []
             case messages.CensusQuery(_, census):
                 view = self._here.view
                 if view is None or census.epoch != view.epoch:

@@ -227,9 +227,7 @@ class Registrar:
         if place is None:
             return []
         inquest.lost = None
-        self._made[name] = fence
-        if len(self._made) > LINES_MAX:
-            del self._made[next(iter(self._made))]
+        _voids(self._made, name, fence)
         effects = [*baton.relay.begin(place, fence, now), *baton.settle(now)]
         effects += self.came(name, now)
         return [Note(f"baton {name} is made anew"), *effects] if again else effects
@@ -272,10 +270,17 @@ class Registrar:
         self._called_in.discard(name)
         return self._fold(name, now)
 
-    def folded(self, name: str) -> None:
+    def folded(self, name: str) -> Effects:
         """This node has folded it: no more is to be known of it."""
         self._inquests.pop(name, None)
         self._called_in.discard(name)
+        line = self._names.folds.get(name)
+        if not line.made or line.value:
+            return []
+        effects = self._values.erase(name)
+        if effects:
+            _voids(self._made, name, line.fence)
+        return effects
 
     def _fold(self, name: str, now: Instant) -> Effects:
         """Tells all, unless the value is to be written first: then it waits to be asked again."""
@@ -293,3 +298,10 @@ class Registrar:
     @property
     def _fresh(self) -> Duration:
         return Duration(FRESH_BEATS * self._here.settings.beat)
+
+
+def _voids(made: dict[str, int], name: str, fence: int) -> None:
+    """What was given by a hold with a smaller fence counts no more."""
+    made[name] = fence
+    if len(made) > LINES_MAX:
+        del made[next(iter(made))]

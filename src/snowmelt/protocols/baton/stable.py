@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Effect, Persist, Send
-from snowmelt.core.record import Write
+from snowmelt.core.record import Write, erase
 from snowmelt.protocols.membership import KeepRecord
 from snowmelt.protocols.membership.records import BATONS
 
@@ -23,8 +23,9 @@ class OnDisk:
     """Whether it is this node's own, so that it is there whoever leads."""
 
     def keep(self, ticket: int, key: bytes, value: bytes) -> Effect[Any]:
-        """Keeps a record, and has the root told of it under a ticket."""
-        return Persist(ticket, (Write(key, value), Write(key + COPY, value)))
+        """Keeps a record, or erases it without a value; the root is told under a ticket."""
+        keys = key, key + COPY
+        return Persist(ticket, tuple([Write(one, value) if value else erase(one) for one in keys]))
 
 
 class InEtcd:
@@ -36,7 +37,7 @@ class InEtcd:
         self._me = me
 
     def keep(self, ticket: int, key: bytes, value: bytes) -> Effect[Any]:
-        """By this node's own membership."""
+        """By this node's own membership; no value erases it."""
         return Send(self._me, KeepRecord(ticket, BATONS + key.decode(), value))
 
 

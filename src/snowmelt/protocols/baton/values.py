@@ -152,7 +152,15 @@ class Values:
         if name not in self.spoiled or self.writes(name):  # a newer one comes to lie there
             text = f"the value of baton {name!r} is sound: there is nothing to give up"
             return [Reply(operation, Declined("StateError", text))] if operation else []
-        return [self._write(ValueWrite(name, SavedValue(Version(), b""), operation=operation))]
+        return [self._erase(name, operation)]
+
+    def erase(self, name: str) -> Effects:
+        """Nothing is in it any more, and all have forgotten what was (rule 15)."""
+        there = name in self._stored and self._open and not self.writes(name)
+        return [self._erase(name)] if there else []
+
+    def _erase(self, name: str, operation: OperationId | None = None) -> Effect[Any]:
+        return self._write(ValueWrite(name, SavedValue(Version(), b""), operation=operation))
 
     def persisted(self, ticket: int, failure: str = "") -> tuple[ValueWrite | None, Effects]:
         """It is kept; or it can't be, and what was there before is there still."""
@@ -160,12 +168,17 @@ class Values:
         if one is None:
             return None, []  # it was asked for when this node led before
         if not failure:
-            self._stored[one.name] = max(self.stored(one.name), one.kept.version)
+            if one.kept.version > Version():
+                self._stored[one.name] = max(self.stored(one.name), one.kept.version)
+            else:
+                self._stored.pop(one.name, None)
             self.spoiled.pop(one.name, None)
         return one, _told(one, failure)
 
     def _write(self, one: ValueWrite) -> Effect[Any]:
-        key, value = one.name.encode(), msgspec.msgpack.encode(one.kept)
+        key, value = one.name.encode(), b""
+        if one.kept.version > Version():
+            value = msgspec.msgpack.encode(one.kept)
         if not self._stable.on_disk:
             if self._bytes - self._sizes.get(one.name, 0) + len(value) > ETCD_BYTES:
                 return _full(one)

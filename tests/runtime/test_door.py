@@ -24,7 +24,7 @@ from snowmelt.protocols.pool import introductions as pool
 from snowmelt.protocols.queue import backups, calls, deletes, drains, statuses
 from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule, What
 from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.runtime.door import REFUSALS_MAX
+from snowmelt.runtime.door import LINES_MAX
 from snowmelt.wire.codec import Request, Response
 from snowmelt.wire.rights import OWN
 
@@ -278,7 +278,7 @@ async def test_the_audit_log_has_who_from_where_what_and_on_what(
         await current(node)
         line = await shop(stack, node, user("manage:q"))
         await line.ask(calls.Purge("q"))
-        for _ in range(REFUSALS_MAX + 40):
+        for _ in range(LINES_MAX["refused"] + 40):
             await line.ask(calls.Purge("secret"))
         await asyncio.sleep(0)
     told = [one for one in caplog.records if one.name == "snowmelt.audit"]
@@ -289,8 +289,25 @@ async def test_the_audit_log_has_who_from_where_what_and_on_what(
     assert refused[0].event == "refused"  # type: ignore[attr-defined]
     assert refused[0].fields.items() >= (fields | {"of": "secret"}).items()  # type: ignore[attr-defined]
     assert "address" in refused[0].fields  # type: ignore[attr-defined]
-    assert len(refused) == REFUSALS_MAX
-    assert node.server.statistics().refused == {"Purge": REFUSALS_MAX + 40}
+    assert len(refused) == LINES_MAX["refused"]
+    assert node.server.statistics().refused == {"Purge": LINES_MAX["refused"] + 40}
+
+
+async def test_who_changes_without_end_writes_so_many_lines_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, logger="snowmelt.audit")
+    monkeypatch.setitem(LINES_MAX, "allowed", 5)
+    monkeypatch.setattr("snowmelt.runtime.door.MINUTE", 3_600.0)
+    async with serving(tmp_path) as node, AsyncExitStack() as stack:
+        await current(node)
+        line = await shop(stack, node, user("manage:q"))
+        for _ in range(12):
+            await line.ask(calls.Purge("q"))
+        monkeypatch.setattr("snowmelt.runtime.door.MINUTE", 0.0)
+        await line.ask(calls.Purge("q"))
+    told = [one.fields for one in caplog.records if one.name == "snowmelt.audit"]  # type: ignore[attr-defined]
+    assert [one.get("more") for one in told] == [None] * 5 + [7, None]
 
 
 async def test_names_of_producers_and_groups_belong_to_the_user_who_says_them(

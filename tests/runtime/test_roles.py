@@ -19,7 +19,7 @@ from snowmelt.protocols.queue.messages import Assignment, ChangeSettings, ListCo
 from snowmelt.protocols.queue.node import QueueNode
 from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import node_of
-from snowmelt.runtime.door import REFUSALS_MAX
+from snowmelt.runtime.door import LINES_MAX
 from snowmelt.wire.codec import NODE_WORDS, MessageDecoder
 from snowmelt.wire.greeting import Role as Side
 from snowmelt.wire.roles import LINES, OF_STRANGERS, NodeRole, RoleCheck, RoleRule, check
@@ -209,11 +209,12 @@ async def test_refusals_are_in_the_audit_log_so_many_a_minute(
     caplog.set_level(logging.INFO, "snowmelt.audit")
     async with AsyncExitStack() as stack:
         nodes = await three(stack, tmp_path)
-        for _ in range(REFUSALS_MAX + 20):
+        for _ in range(LINES_MAX["refused"] + 20):
             await nodes.says("n2", "n3", from_("n1", SAMPLES[membership.Adopt]))
     lines = [one.getMessage() for one in caplog.records if one.name == "snowmelt.audit"]
     found = [one for one in lines if "node n2" in one and "Adopt says that it is from 'n1'" in one]
-    assert REFUSALS_MAX - 10 <= len(found) <= REFUSALS_MAX  # some of others may be among them
+    most = LINES_MAX["refused"]
+    assert most - 10 <= len(found) <= most  # some of others may be among them
 
 
 @pytest.mark.parametrize("kind", KINDS)

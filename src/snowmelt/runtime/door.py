@@ -15,8 +15,8 @@ While the node's memory is nearly full (`memory.py`), what brings bodies is decl
 
 What is refused to a user is answered, counted, and written to the audit log (logger
 `snowmelt.audit`): who asked, from where, for what, of what. So is a call that changes what others
-rely on, when it is allowed. Of each user so many refusals a minute are written, and of the rest how
-many there were.
+rely on, when it is allowed. Of each user so many lines of a kind are written in a minute, and of
+the rest how many there were: who asks without end does not fill a disk.
 """
 
 import logging
@@ -43,7 +43,7 @@ from snowmelt.wire.roles import SIMPLE, Homes, RoleCheck
 
 NAMES_MAX: Final = 1_000
 """So many strangers are told of by name; the rest are only counted."""
-REFUSALS_MAX: Final = 60
+LINES_MAX: Final = {"refused": 60, "allowed": 600}
 """So many of one user are written in a minute."""
 MINUTE: Final = 60.0
 BRINGS: Final = (queue.Put, multicast.Publish, Restore)
@@ -88,8 +88,8 @@ class Door:
         self._told: set[NodeId] = set()
         self.refused = Counts()
         """Calls that a user may not ask, and what a node may not say, by their types."""
-        self._written: dict[str, tuple[float, int]] = {}
-        """When the minute of a user began, and how many refusals there were in it."""
+        self._written: dict[tuple[str, str], tuple[float, int]] = {}
+        """When the minute of a kind and a user began, and how many lines there were in it."""
 
     def viewed(self, view: View) -> None:
         """Whom this node is with from now on."""
@@ -112,7 +112,9 @@ class Door:
         said, member = kind.__name__, source in self._ground.members
         self._dropped.add("of another role" if member else "of no member")
         self.refused.add(said)
-        if self._ground.members and self._writes(f"node {source}"):  # else it knows nobody yet
+        if self._ground.members and self._writes(
+            "refused", f"node {source}"
+        ):  # else it knows nobody yet
             audit("refused", node=source, said=said, why=wrong)
         if not member and source not in self._told and len(self._told) < NAMES_MAX:
             self._told.add(source)
@@ -167,8 +169,7 @@ class Door:
         wrong = refusal(user, body)
         if wrong:
             self.refused.add(type(body).__name__)
-            if self._writes(user.name):
-                self._audit("refused", user, body, origin, client)
+            self._audit("refused", user, body, origin, client)
             return Declined("AccessDenied", wrong)
         if rule.audited:
             self._audit("allowed", user, body, origin, client)
@@ -179,20 +180,22 @@ class Door:
             body = replace(body, **{rule.sees: user.patterns(ANY) or NOTHING})
         return body
 
-    def _writes(self, whose: str) -> bool:
-        """Whether a refusal of this user, or node, is written: so many are in a minute."""
-        now = monotonic()
-        began, count = self._written.pop(whose, (now, 0))
+    def _writes(self, what: str, whose: str) -> bool:
+        """Whether a line of this kind and user, or node, is written."""
+        now, most = monotonic(), LINES_MAX[what]
+        began, count = self._written.pop((what, whose), (now, 0))
         if now - began >= MINUTE:
-            if count > REFUSALS_MAX:
-                audit("refused", user=whose, more=count - REFUSALS_MAX)
+            if count > most:
+                audit(what, user=whose, more=count - most)
             began, count = now, 0
         if len(self._written) >= NAMES_MAX:
             del self._written[next(iter(self._written))]
-        self._written[whose] = began, count + 1
-        return count < REFUSALS_MAX
+        self._written[what, whose] = began, count + 1
+        return count < most
 
     def _audit(self, what: str, user: User, body: Any, origin: str, client: str) -> None:
+        if not self._writes(what, user.name):
+            return
         names = RULES[type(body)].named(body)
         audit(
             what,

@@ -18,10 +18,10 @@ from typing import Final
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.statistics import CostSummary, sized
 
-LOOK_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 0.25
 ENOUGH: Final = 0.95
 """With so much of what it may have the alarm ends."""
-TRIM_LOOKS: Final = 100
+TRIM_LOOKS: Final = 40
 """So many looks lie between two tries to give back what is free."""
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 GROUPS: Final = Path("/sys/fs/cgroup")
@@ -29,9 +29,14 @@ GROUPS: Final = Path("/sys/fs/cgroup")
 
 def resident() -> int:
     """Bytes of memory that this process has; 0 where the system does not say."""
-    with suppress(OSError):
-        return int(Path("/proc/self/statm").read_bytes().split()[1]) * PAGE
-    return 0
+    try:
+        file = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(file, 256).split()[1]) * PAGE
+    finally:
+        os.close(file)
 
 
 def of_machine(groups: Path = GROUPS, mine: Path = Path("/proc/self/cgroup")) -> int:

@@ -7,7 +7,8 @@ tomorrow is attacked tomorrow, without a line here.
 
 1. The attackers, the honest work and each node are processes of their own, with shares of the
    processor of their own where the system can give them (`shares`).
-2. First the honest work is alone, and its rate is measured. Then each kind of attack has its time.
+2. First the honest work is alone, beside programs that only take the attackers' share of the
+   processor, and its rate is measured. Then each kind of attack has its time.
    Then all is calm, the honest work ends, and its account is made.
 3. A judge sees what honest clients wrote down, and what anybody can see of a process: that it
    lives, its memory, its disk, and what it tells to `INQUIRE` (`watching`, `judging`).

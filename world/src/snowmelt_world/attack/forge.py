@@ -14,10 +14,11 @@ from snowmelt.protocols.membership.messages import Forget, Leave
 from snowmelt.protocols.queue.drains import Drain
 from snowmelt.wire import codec
 from snowmelt.wire.codec import MessageDecoder
+from snowmelt.wire.framing import Kind, framed
 from snowmelt_world.attack.extremes import each_field, structs, valid
 from snowmelt_world.attack.malice import Malice
 from snowmelt_world.attack.setting import HONEST_PREFIX, OWN_PREFIX
-from snowmelt_world.attack.speaking import Load, message_frame
+from snowmelt_world.attack.speaking import Load
 
 LOAD_FRAMES: Final = 64
 LOAD_BYTES: Final = 256 << 10
@@ -52,6 +53,7 @@ class Forge:
         self.chance = self.malice.chance
         self.calls = calls
         self.read = decoder.decode
+        self._pack = msgspec.msgpack.Encoder().encode
         self._structs = [one for one in structs(union) if one.tag not in LEGITIMATE]
         self._sweep = self._swept()
         self._number = 0
@@ -78,15 +80,15 @@ class Forge:
             frames, size = list[bytes](), 0
             spoilt = number % UNREADABLE_EACH == 0
             while len(frames) < LOAD_FRAMES and size < LOAD_BYTES:
-                frame = message_frame(self.message(readable=True))
+                frame = self.frame(readable=True)
                 frames.append(frame)
                 size += len(frame)
             if spoilt:
-                frames.append(message_frame(self.message(readable=False)))
+                frames.append(self.frame(readable=False))
             yield b"".join(frames), len(frames)
 
-    def message(self, *, readable: bool) -> Any:
-        """One message, as plain values."""
+    def frame(self, *, readable: bool) -> bytes:
+        """One message, which reads as one or not."""
         while True:
             plain = self._drawn()
             if not plain or not isinstance(plain[0], str) or plain[0] in LEGITIMATE:
@@ -94,8 +96,12 @@ class Forge:
             if self.calls:
                 self._number += 1
                 plain = ["call", self._number, plain]
-            if self._reads(plain) is readable:
-                return plain
+            try:
+                packed = self._pack(plain)
+            except OverflowError:  # no bytes can say it
+                continue
+            if self._reads(packed) is readable:
+                return framed(Kind.MESSAGE, packed)
 
     def _drawn(self) -> Any:
         drawn = self.chance.random()
@@ -104,12 +110,8 @@ class Forge:
         plain = self.malice.body()
         return self.malice.mutated(plain) if drawn < EXTREME_PART + MUTATED_PART else plain
 
-    def _reads(self, plain: Any) -> bool | None:
-        """Whether a node reads it as a message; None for what no bytes can say."""
-        try:
-            packed = msgspec.msgpack.encode(plain)
-        except OverflowError:
-            return None
+    def _reads(self, packed: bytes) -> bool:
+        """Whether a node reads it as a message."""
         try:
             self.read(packed)
         except MessageError:

@@ -15,6 +15,8 @@ from snowmelt_world.attack.tally import Tally
 from snowmelt_world.storms.words import StdinWords
 
 HONEST: Final = "honest"
+IDLE: Final = "idle"
+"""Says nothing to anybody, and takes all of the processor that it may have."""
 Attack = Callable[[AttackSetting, int, Tally, Callable[[], bool]], None]
 
 
@@ -27,6 +29,10 @@ def main() -> None:
         from snowmelt_world.attack.honest import work  # noqa: PLC0415  # attackers need it not
 
         work(setting, words)
+        return
+    if part == IDLE:
+        while not words.stop.is_set():
+            pass
         return
     kind = Kind(part)
     attack: Attack = import_module(f"snowmelt_world.attack.{kind}").attack

@@ -51,7 +51,7 @@ def attack(setting: AttackSetting, number: int, tally: Tally, goes_on: Callable[
 
 
 def _say(stream: socket.socket, words: list[Any], tally: Tally, name: str) -> None:
-    stream.sendall(b"".join(message_frame(one) for one in words))
+    stream.sendall(b"".join(words))
     tally.add("inputs", len(words))
     tally.add(name)
     stream.settimeout(LISTEN_SECONDS)
@@ -114,12 +114,12 @@ def _other(setting: AttackSetting, target: Target) -> str:
     return next((one.name for one in setting.targets if one != target), OUTSIDER)
 
 
-def _words(forge: Forge) -> Iterator[Any]:
+def _words(forge: Forge) -> Iterator[bytes]:
     """All words of nodes by turns: valid ones that name honest things, and drawn ones."""
     some = [_named(one) for one in structs(codec.NODE_WORDS)]
     for one in cycle(some):
-        yield one
-        yield forge.message(readable=True)
+        yield message_frame(one)
+        yield forge.frame(readable=True)
 
 
 def _calls() -> list[Any]:

@@ -15,7 +15,7 @@ from snowmelt.cli.local import HERE, LocalCluster, LocalHost
 from snowmelt.core.errors import SnowmeltError, Unavailable
 from snowmelt_world.attack import account, honest
 from snowmelt_world.attack.judging import Evidence, Phase, judge, rates
-from snowmelt_world.attack.process import HONEST
+from snowmelt_world.attack.process import HONEST, IDLE
 from snowmelt_world.attack.setting import (
     GUEST_PREFIX,
     OWN_PREFIX,
@@ -185,8 +185,13 @@ class _Bounds:
         stack.callback(self._shares.close)
 
     @property
+    def shared(self) -> bool:
+        """Whether each process has its own share."""
+        return self._shares is not None
+
+    @property
     def how(self) -> str:
-        return "control groups" if self._shares is not None else f"niceness {NICE} of attackers"
+        return "control groups" if self.shared else f"niceness {NICE} of attackers"
 
     def set(self, pid: int, share: float, *, attacks: bool = False) -> None:
         if self._shares is not None:
@@ -208,7 +213,7 @@ def run(setting: AttackSetting, stack: ExitStack, tick: Tick) -> AttackResult:
     time.sleep(WARM_SECONDS)
     phases, wrong = list[Phase](), list[str]()
     with Watch(setting) as watch:
-        phases.append(_calm(setting, tick))
+        phases.append(_calm(setting, bounds, tick))
         for kind in setting.kinds:
             if kind is Kind.MEMBERS:
                 wrong += _end_of_work(setting, worker, tick)
@@ -242,12 +247,22 @@ def _stands(setting: AttackSetting, target: Target) -> bool:
         return False
 
 
-def _calm(setting: AttackSetting, tick: Tick) -> Phase:
-    begin = time.monotonic()
-    while time.monotonic() < begin + setting.calm:
-        tick("the honest work alone")
-        time.sleep(LOOK_SECONDS)
-    return Phase(None, begin, time.monotonic())
+def _calm(setting: AttackSetting, bounds: _Bounds, tick: Tick) -> Phase:
+    """The honest work alone, while idle programs have the processor that attackers will have.
+
+    On a machine with few cores these would slow down all others whatever they did: so what is
+    compared is what the nodes do.
+    """
+    with ExitStack() as stack:
+        for number in range(setting.attackers if bounds.shared else 0):
+            idle = _Process(setting, IDLE, number)
+            stack.callback(idle.close)
+            bounds.set(idle.pid, ATTACKERS_SHARE / setting.attackers)
+        begin = time.monotonic()
+        while time.monotonic() < begin + setting.calm:
+            tick("the honest work alone")
+            time.sleep(LOOK_SECONDS)
+        return Phase(None, begin, time.monotonic())
 
 
 def _attacked(

@@ -17,9 +17,10 @@ from runtime.test_limits import piece
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Expired
 from snowmelt.protocols.baton.node import BatonAlarm
-from snowmelt.protocols.calling import Answer, Call
+from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Recall, Recalled, Remember
 from snowmelt.protocols.membership.messages import Heartbeat
+from snowmelt.protocols.multicast.calls import Listen
 from snowmelt.runtime import hearing
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.hearing import HELD_UP, Hearing
@@ -40,7 +41,7 @@ class Asking:
     def __init__(self, clock: Clock, account: str, calls: int, each: float = ONCE) -> None:
         self.account = account
         self.calls = calls
-        self.heard = 0
+        self.heard = self.refused = 0
         self._clock = clock
         self._each = each
 
@@ -83,6 +84,55 @@ async def test_an_account_pays_by_what_its_calls_cost(monkeypatch: pytest.Monkey
     all_of.add(cheap)
     await turns(500)
     assert abs(50 * dear.heard - cheap.heard) < 0.1 * cheap.heard + 50
+
+
+async def test_who_is_refused_is_heard_less_while_others_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Refused(Asking):
+        def hear(self, until: float) -> bool:
+            before = self.heard
+            more = super().hear(until)
+            self.refused += self.heard - before
+            return more
+
+    clock, all_of = Clock(monkeypatch), Hearing()
+    cheap = ONCE / 5
+    flood = [Refused(clock, "flood", MANY, cheap) for _ in range(4)]
+    honest = Asking(clock, "shop", MANY, cheap)
+    for one in (*flood, honest):
+        all_of.add(one)
+    await turns(300)
+    of_flood = sum(one.heard for one in flood)
+    assert honest.heard > 4 * of_flood > 0, (honest.heard, of_flood)
+    honest.calls = 0
+    before = of_flood
+    await turns(300)
+    assert sum(one.heard for one in flood) - before > 300, "alone it is heard as fast as anybody"
+
+
+async def test_what_a_node_declines_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[int] = []
+    charge = Hearing._charge
+
+    def charged(one: Hearing, account: str, lines: Any, line: Any, *times: float) -> None:
+        refused.append(line.refused)
+        charge(one, account, lines, line, *times)
+        assert line.refused == 0
+
+    monkeypatch.setattr(Hearing, "_charge", charged)
+    monkeypatch.setattr(Hearing, "came", Hearing.add)  # nothing is heard at once
+    async with serving(tmp_path) as node, AsyncExitStack() as stack:
+        line = await stack.enter_async_context(await Stranger.dial(node.address))
+        await line.greet("c-nonsense")
+        line.say(*(Call(at, Listen("no topic's name", None, 0)) for at in range(1, 41)))
+        for _ in range(40):
+            assert isinstance((await line.answer()).body, Declined)
+        line.say(Call(41, Echo(b"well")))
+        assert (await line.answer()).number == 41
+    assert sum(refused) == 40
 
 
 async def test_who_asks_seldom_is_next(monkeypatch: pytest.MonkeyPatch) -> None:

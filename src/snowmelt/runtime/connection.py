@@ -124,6 +124,8 @@ class LoopConnection(asyncio.Protocol):
         self._closed = False
         self._reading = False  # what is sent meanwhile leaves at the end of it
         self.holds = False  # no more bytes are read
+        self.refused = 0
+        """So many calls were declined since it was heard last (`hearing.py`, rule 3)."""
         self.slows = False
         """Whether clients are heard less while this node does not read."""
         self._flush_due = False
@@ -285,6 +287,8 @@ class LoopConnection(asyncio.Protocol):
     def send(self, message: Any) -> None:
         """Sends a message, with all that is sent in the same turn of the loop."""
         machine = self._machine
+        if type(message) is Answer and type(message.body) is Declined:
+            self.refused += 1
         if self.user is not ANYBODY and not self._of_node:
             message = self._owner.shown(self.user, message)
         try:

@@ -8,7 +8,8 @@ cut into frames as they come (`connection.py`), and a turn of the loop hears the
    mostly belongs to what was begun already, and is finished before more is begun.
 3. Then clients, for `TURN_SECONDS` in all, a slice each. The account that has cost the least of the
    processor is next, and of its connections the one that has. So an account that asks for all it
-   can get has no more than its part, and one that asks seldom hardly waits.
+   can get has no more than its part, and one that asks seldom hardly waits. A call that is
+   declined costs its account a whole slice more: so nonsense is heard last.
 4. Clients wait while the machines are behind with what was heard before.
 5. While a node does not read what this one says to it (`slows`), an account rests after its slice,
    `HELD_UP` times as long: what it asks would mostly heap up here. Who asks for less than that does
@@ -45,6 +46,8 @@ class Line(Hashable, Protocol):
 
     account: str
     """Who pays for it; nothing for nodes."""
+    refused: int
+    """So many of its calls were declined since it was heard."""
 
     def hear(self, until: float) -> bool:
         """Takes a slice of what came, until this moment; whether more is left to be heard."""
@@ -123,7 +126,7 @@ class Hearing:
             if now - self._began > TURN_SECONDS:
                 self._began, self._left = now, AT_ONCE_SECONDS
             if self._left > 0 and not self.behind():
-                more = line.hear(now + SLICE_SECONDS)
+                more, line.refused = line.hear(now + SLICE_SECONDS), 0
                 self._left -= perf_counter() - now
                 if not more:
                     return
@@ -194,8 +197,9 @@ class Hearing:
         self, account: str, lines: LeastFirst[Line], line: Line, now: float, end: float
     ) -> None:
         """The slice has cost so much; its account is next by that, or rests."""
-        lines.paid(line, end - now)
-        self._accounts.paid(account, end - now)
+        cost, line.refused = end - now + line.refused * SLICE_SECONDS, 0
+        lines.paid(line, cost)
+        self._accounts.paid(account, cost)
         if self._full:
             self._rests[account] = end + HELD_UP * (end - now)
             if self._look is None:

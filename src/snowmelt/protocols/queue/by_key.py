@@ -386,7 +386,7 @@ class ByKey:
         heappop(self._open)
         key = self._waiting[number]
         key.entry = None
-        while get.pace is None or get.pace.take(number, self.names.name(number)):
+        while self._takes(number, get.pace):
             heappop(key.ranks)
             self._give(rank & PLACE, number, get.chosen)
             rank = -1
@@ -395,7 +395,6 @@ class ByKey:
             if rank < 0 or (get.weighed and get.is_full(self._batches.mean(rank & PLACE))):
                 self._look(key)
                 return
-        self._rests.add(number)
 
     def _give_fresh(self, where: Interval, get: "_Get") -> None:
         """Those of some that are fresh which a get may take; the others wait (rule 10)."""

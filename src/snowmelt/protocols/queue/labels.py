@@ -58,26 +58,6 @@ class Labels(msgspec.Struct, frozen=True, array_like=True):
         return all(rows is None or len(rows) == count for rows in (self.keys, self.headers))
 
 
-class _Packed(msgspec.Struct, frozen=True, array_like=True):
-    """Labels whose rows are not unpacked: many times less memory, and what nodes work with."""
-
-    common: msgspec.Raw
-    keys: msgspec.Raw
-    headers: msgspec.Raw
-
-    @property
-    def parts(self) -> tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw]:
-        return self.common, self.keys, self.headers
-
-
-class _Keyed(msgspec.Struct, frozen=True, array_like=True):
-    """Labels of which only the keys are unpacked."""
-
-    common: msgspec.Raw
-    keys: Keys | None
-    headers: msgspec.Raw
-
-
 class _Unpacked(msgspec.Struct, frozen=True, array_like=True):
     """Labels whose headers nobody has looked at yet."""
 
@@ -87,6 +67,9 @@ class _Unpacked(msgspec.Struct, frozen=True, array_like=True):
 
 
 _Rows = list[msgspec.Raw]
+_Packed = tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw]
+"""Labels whose rows are not unpacked: many times less memory, and what nodes work with."""
+_Keyed = tuple[msgspec.Raw, Keys | None, msgspec.Raw]
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(_Unpacked).decode
@@ -139,7 +122,7 @@ def _each_key(shared: list[bytes]) -> bytes:
     for one in shared:
         key, own = _NONE, msgspec.Raw(one)
         if are_labels(one):
-            own, rest, _ = _DECODE_PACKED(one).parts
+            own, rest, _ = _DECODE_PACKED(one)
             (key,) = _DECODE_ROWS(rest)
         keys.append(key)
         rows.append(None if bytes(own) in (b"", _NO_HEADERS) else own)
@@ -182,7 +165,7 @@ def keys_of(packed: bytes) -> bytes:
     """
     if not are_labels(packed):
         return b""
-    keys = _DECODE_PACKED(packed).keys
+    _, keys, _ = _DECODE_PACKED(packed)
     return b"" if keys == _NONE else bytes(keys)
 
 
@@ -197,7 +180,7 @@ def keys_in(packed: bytes) -> Keys | None:
     >>> keys_in(pack(Labels(keys=(b"a", None)))), keys_in(b"\x80")
     ((b'a', None), None)
     """
-    return _DECODE_KEYED(packed).keys if packed[:1] == _ARRAY_OF_THREE else None
+    return _DECODE_KEYED(packed)[1] if packed[:1] == _ARRAY_OF_THREE else None
 
 
 def sliced(packed: bytes, first: int, stop: int) -> bytes:
@@ -240,9 +223,9 @@ def spread(packed: bytes, some: Sequence[Interval], count: int) -> bytes:
 
 
 def _rows(packed: bytes) -> tuple[msgspec.Raw, _Rows | None, _Rows | None]:
-    whole = _DECODE_PACKED(packed)
-    rows = [None if raw == _NONE else _DECODE_ROWS(raw) for raw in (whole.keys, whole.headers)]
-    return whole.common, rows[0], rows[1]
+    common, *both = _DECODE_PACKED(packed)
+    keys, headers = [None if raw == _NONE else _DECODE_ROWS(raw) for raw in both]
+    return common, keys, headers
 
 
 # A put is handed out part after part.
@@ -263,24 +246,24 @@ def checked(packed: bytes, count: int) -> Keys | None:
             return _DECODE_PLAIN(packed)[1]
         except msgspec.MsgspecError:
             pass  # perhaps it is another form
-    keys: Keys | None = None
+    found: Keys | None = None
     try:
-        whole = _DECODE_PACKED(packed)
-        _check_size(len(memoryview(whole.common)))
-        headers_in(whole.common)
-        if whole.keys != _NONE:
-            _check_count(whole.keys, count)
-            keys = _DECODE_KEYS(whole.keys)
-            if len(memoryview(whole.keys)) > HEADER_BYTES_MAX:  # else none of them is longer
-                _check_size(max(map(len, filter(None, keys)), default=0))
-        if whole.headers != _NONE:
-            _check_count(whole.headers, count)
-            rows = _DECODE_ROWS(whole.headers)
+        common, keys, headers = _DECODE_PACKED(packed)
+        _check_size(len(memoryview(common)))
+        headers_in(common)
+        if keys != _NONE:
+            _check_count(keys, count)
+            found = _DECODE_KEYS(keys)
+            if len(memoryview(keys)) > HEADER_BYTES_MAX:  # else none of them is longer
+                _check_size(max(map(len, filter(None, found)), default=0))
+        if headers != _NONE:
+            _check_count(headers, count)
+            rows = _DECODE_ROWS(headers)
             _check_size(max((len(memoryview(row)) for row in rows), default=0))
             deque(map(_own, rows), maxlen=0)
     except RecursionError:
         raise ValueError("labels that are nested") from None
-    return keys
+    return found
 
 
 def _check_count(raw: msgspec.Raw, count: int) -> None:

@@ -150,6 +150,7 @@ def test_a_queue_goes_over_to_other_partitions_under_load(
             own = [number for number in found if begin <= number < begin + 1_000_000]
             assert own == list(range(begin, begin + one.count))  # each once, in order
         assert [number for number in found if number < COUNT] == list(range(COUNT))
+        assert sum(bool(one.stats().put) for one in new.parts()) > (after > 1)  # not all in one
         assert len(found) == COUNT + sum(one.count for one in programs)
 
 

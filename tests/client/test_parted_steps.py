@@ -332,11 +332,30 @@ def status(part: int, **counts: Any) -> QueueStatus:
 
 def test_counts_are_added_and_who_is_away_is_named():
     found = {
-        0: status(0, ready=2, tail=9, leased=1, ready_of=(1, 1), tails=(3, 8), oldest_ready=2.5),
-        2: status(2, ready=5, tail=4, paused=True, copied=40, ready_of=(5, 0), tails=(4, 0)),
+        0: status(
+            0,
+            ready=2,
+            tail=9,
+            leased=1,
+            ready_of=(1, 1),
+            tails=(3, 8),
+            oldest_ready=2.5,
+            followers_behind=1,
+        ),
+        2: status(
+            2,
+            ready=5,
+            tail=4,
+            paused=True,
+            copied=40,
+            ready_of=(5, 0),
+            tails=(4, 0),
+            followers_behind=1,
+        ),
     }
     told = summed("log", 3, found)
     assert (told.queue, told.ready, told.leased, told.tail) == ("log", 7, 1, 9)
     assert (told.ready_of, told.tails, told.copied) == ((6, 1), (4, 8), 40)
     assert (told.oldest_ready, told.oldest_leased) == (2.5, None)
     assert (told.paused, told.leaders, told.away) == (True, ("n0", "", "n2"), (1,))
+    assert told.followers_behind == 1  # each lacks the same one: that is one copy, and not two

@@ -15,7 +15,7 @@ from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption, Empty, NotEmpty
-from snowmelt.protocols.queue.calls import COMMITTED_MAX
+from snowmelt.protocols.queue.calls import COMMITTED_MAX, QueueStatus
 
 Queue = Fifo | PriorityQueue
 AT_ONCE: Final = 1_000
@@ -51,8 +51,7 @@ def move(
             raise BadOption("queue", old, f"one that is not paused: snowmelt resume {old}")
         for line in _users(source, new, at.timeout):
             print(line, file=sys.stderr)
-        parts = was.settings.partitions + goes.settings.partitions
-        at_once = AT_ONCE if parts <= COMMITTED_MAX else COMMITTED_MAX // 2  # of as many at most
+        at_once = _at_once(was, goes.settings.partitions)
         move = _Move(cluster, source, target, at_once, at.timeout)
         with bar(f"{old} to {new}") as progress:
             for count in move.emptied(idle) if delete else move.until(idle):
@@ -60,6 +59,17 @@ def move(
     print(f"{so_many(move.count)} of {old} moved to {new}")
     if delete:
         print(f"{old} is deleted: who uses that name hears that {new} is in its place")
+
+
+def _at_once(was: QueueStatus, partitions: int) -> int:
+    """How many items a step takes.
+
+    Into several partitions there are several steps for each, since one puts what has no key into
+    one of them. And with more partitions than a step may have, it takes few items.
+    """
+    if was.settings.partitions + partitions > COMMITTED_MAX:
+        return COMMITTED_MAX // 2
+    return AT_ONCE if partitions == 1 else min(AT_ONCE, max(50, was.ready // (8 * partitions)))
 
 
 class _Move:

@@ -61,7 +61,7 @@ _LOOK: Final = 2.0
 """So many seconds a partition is asked how it is before it counts as away."""
 _AWAY: Final = (OutcomeUnknown, Unavailable, Unreachable)
 """So ends what is asked of a partition that is away."""
-_MAXIMA: Final = frozenset({"paused", "tail"})
+_MAXIMA: Final = frozenset({"paused", "tail", "followers_behind"})
 _ALIKE: Final = frozenset({"term", "copied"})
 _AGES: Final = frozenset({"oldest_ready", "oldest_leased", "oldest_delayed", "delivery_age"})
 """The oldest of these is returned."""

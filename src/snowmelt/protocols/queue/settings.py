@@ -32,8 +32,8 @@ ANY: Final = 0
 HOLD_LONGEST: Final = seconds(7 * 86_400)
 """For how long a staged put may wait to be published."""
 FOR_EVER: Final = (
-    "what order a queue has is settled when it is made: make another of a new name, and put there "
-    "what you get here"
+    "what order a queue has is settled when it is made: make another of a new name, and move there "
+    "what is here (snowmelt move OLD NEW --delete)"
 )
 _COUNT_MAX: Final = 2**62
 KEY_BYTES_MAX: Final = 256

@@ -74,7 +74,7 @@ def test_copies_that_a_node_took_along_are_missing_until_it_is_back(nodes: Local
         assert "2 of 3  2 short of copies" in row
         nodes.nodes[2].start()
         nodes.wait_for(["n1", "n2", "n3"], 60)
-        while three.stats().short_of_copies:
+        while (now := three.stats()).short_of_copies or now.followers_behind:
             pass
         told = looks(nodes, "queues", "--over", "0")[0]["three"]
         assert (told["copies"], told["short_of_copies"]) == (3, 0)

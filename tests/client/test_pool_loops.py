@@ -254,6 +254,17 @@ def test_what_threads_had_that_failed_and_ended_comes_again(tmp_path: Path) -> N
         loop.close()
 
 
+def test_what_is_dropped_without_a_word_comes_again_though_its_loop_goes_on(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster, cluster.pool("frames", lease=0.5) as pool:
+        pool.put_many(BODIES)
+        loop = pool.consume(prefetch=0)
+        next(loop)
+        dropped = [pool.get(timeout=10).body for _ in BODIES[1:]]
+        assert sorted(next(loop).body for _ in dropped) == sorted(dropped)
+        loop.close()
+        pool.get(timeout=10).ack()
+
+
 def test_a_loop_that_was_left_by_an_exception_and_is_begun_anew_acknowledges_nothing(
     tmp_path: Path,
 ) -> None:

@@ -20,6 +20,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
+from snowmelt.store import Store
 
 OURS = str(Path(snowmelt.__file__).parent)
 
@@ -176,6 +177,27 @@ async def test_calls_of_a_pool_give_way_to_the_loop(node: LocalNode, name: str) 
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(work(), 0.3)
         assert [one.body async for one in pool.consume(timeout=2)] in ([], [b"x"])
+
+
+async def test_the_loop_never_waits_for_the_disk_of_a_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+    write = Store.commit
+
+    def slow(store: Store, *given: Any) -> Any:
+        assert goes_on.wait(60), "whoever lets the disk go on waits for it"
+        return write(store, *given)
+
+    async with snowmelt.aio.open(tmp_path) as cluster:
+        pool = cluster.pool("kept", spill=True)
+        monkeypatch.setattr(Store, "commit", slow)
+        put = asyncio.create_task(pool.put(b"one"))
+        await asyncio.wait([put], timeout=0.2)
+        assert not put.done()
+        goes_on.set()
+        await put
+        await (await pool.get()).ack()
 
 
 def test_a_call_of_a_pool_leaves_handlers_of_signals_alone(

@@ -135,7 +135,7 @@ def test_declined_is_raised_and_submitted_calls_are_told():
 
 
 def test_a_machine_that_never_answers_is_given_up_on_and_the_call_withdrawn(monkeypatch):
-    monkeypatch.setattr("snowmelt.runtime.peer.engine.MARGIN", 50_000_000)
+    monkeypatch.setattr("snowmelt.runtime.peer.engine.MARGIN", (0.05,))
     with engine("c-a") as (one, machine):
         machine.producer = NodeId("c-nobody")
         with pytest.raises(OutcomeUnknown, match="no answer"):

@@ -17,7 +17,7 @@ import msgspec
 
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import CallerError, Closed, OutcomeUnknown, StoreVersion
-from snowmelt.core.instant import Duration, later, seconds
+from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import Address
 from snowmelt.core.node import Announce, Announced, Halt, Node, Reply, Requested
 from snowmelt.protocols.calling import Declined
@@ -46,11 +46,9 @@ from snowmelt.runtime.steps import Steps
 from snowmelt.store import Store
 from snowmelt.wire.greeting import as_error
 
-MARGIN: Final = seconds(5)
-"""How long after its time a call waits for the machine to say that the time is over."""
-STOOD_STILL: Final = seconds(1)
-"""A call that wakes so much later than it wanted was stopped, and so was the machine: it says so
-once it has had the time to."""
+MARGIN: Final = (1.0,) * 5
+"""The waits after a call's time, for the machine to say that it is over. Where the process stands
+still in one of them, so does the machine, and has the others."""
 LEFT: Final = (
     "this part in a pool belongs to the process that this one was forked from; connect anew in "
     "this one"
@@ -160,13 +158,14 @@ class Engine:
     def _await(self, message: Any, asked: PendingCall, bell: Bell, timeout: float) -> PendingCall:
         if self._owner.here:
             raise CallerError(WITHIN)
-        end = later(steady_now(), Duration(seconds(max(0.0, timeout)) + MARGIN))
+        end = later(steady_now(), seconds(max(0.0, timeout)))
         try:
             self.begin(message, asked)
             while not asked.answered and (left := seconds_until(end)):
                 bell.wait(left)
-            if not asked.answered and steady_now() > later(end, STOOD_STILL):
-                bell.wait(seconds_until(later(steady_now(), MARGIN)))
+            for more in MARGIN:
+                if not asked.answered:
+                    bell.wait(more)
             return self.checked(asked)
         except BaseException:
             asked.drop()

@@ -14,6 +14,7 @@ from snowmelt_world.families.queue import HURTS
 from snowmelt_world.families.queue_steps import StepLife
 from snowmelt_world.life import Ending, live
 from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of
+from wide import wide
 
 KEEPING = [
     kind for kind in kinds_of("queue") if kind not in {one.__struct_config__.tag for one in HURTS}
@@ -25,7 +26,8 @@ def lived(seed, kinds, coordinator="disk"):
     return live(drawn("queue", seed, kinds, coordinator=coordinator), StepLife)
 
 
-@pytest.mark.parametrize("seed", range(2))
+# 532: a look at what waits did not show what a get had that was left.
+@pytest.mark.parametrize("seed", [0, 1, *wide(532)])
 def test_a_life_with_all_faults_ends_well(seed):
     report = lived(seed, kinds_of("queue"))
     assert report.ending is Ending.SETTLED, report.sentence

@@ -242,6 +242,8 @@ class Looks:
             text = f"{get.process} got nothing from {get.called} to {get.until}, and there was"
             self._ledger.wrong(f"{text} {names}", get.process)
         for look, where in self._ranked:
+            if self._unseen(look.called, look.said):
+                continue
             waited = [one for one in stays if one.since < look.called and look.said < one.until]
             first = self._stands(look, where)
             before = [one.value for one in waited if self._stands(look, one.position) < first]
@@ -250,6 +252,8 @@ class Looks:
                 text = f"{look.process} is shown what has rank {look.rank}, and not one of"
                 self._ledger.wrong(f"{text} {names}", look.process)
         for look, positions in self._shown:
+            if self._unseen(look.called, look.said):
+                continue
             last = max([self._stands(look, one) for one in positions], default=None)
             for stay in stays:
                 there = stay.since < look.called and look.said < stay.until
@@ -263,15 +267,14 @@ class Looks:
         """What is shown first has the least."""
         return self._ledger.rank(position) if look.by_key else 0, position
 
-    def _left_out(self, get: Operation) -> bool:
-        """Whether the queue may have been paused, or what was told then may be undone.
+    def _unseen(self, called: Instant, until: Instant) -> bool:
+        """Whether a get that was left may have had what waits, and gave it back."""
+        return any(one.called <= until and called <= one.over for one in self._ledger.left_gets)
 
-        Or a get that was left may have had what was there, and gave it back unseen.
-        """
+    def _left_out(self, get: Operation) -> bool:
+        """Whether the queue may have been paused, or what was told then may be undone."""
         if self._ledger.excuses.cover(Instant(get.called), Instant(get.until)) is not None:
             return True
-        if any(
-            one.called <= get.until and get.called <= one.over for one in self._ledger.left_gets
-        ):
+        if self._unseen(Instant(get.called), Instant(get.until)):
             return True
         return any(one.asked <= get.until and get.called <= one.until for one in self._pauses)

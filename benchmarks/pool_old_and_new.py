@@ -143,8 +143,8 @@ def compare(old: str, new: str | None, rounds: int) -> None:
         paths = [source(old, folder / "old"), source(new, folder / "new")]
         for number in range(rounds):
             disks = [folder / f"{number}-{side}" for side in (0, 1)]
-            for one in disks:
-                one.mkdir()
+            for disk in disks:
+                disk.mkdir()
             with (
                 program("--giver", str(disks[0]), str(paths[0])) as first,
                 program("--giver", str(disks[1]), str(paths[1])) as second,

@@ -1,4 +1,4 @@
-"""A pool's small objects by two sources of Snowmelt: what a change made slower or faster.
+"""A pool's objects by two sources of Snowmelt: what a change made slower or faster.
 
     python benchmarks/pool_old_and_new.py --old REVISION [--new REVISION] [--rounds 5]
 
@@ -39,7 +39,7 @@ CELLS: Final = tuple(
         ("get, ack", 3_000, 100),
         ("batches", 400_000, 10_000),
     )
-)
+) + ((1_000_000, "loop", 1_500, 5), (1_000_000, "get, ack", 1_500, 5))
 """The size of an object, how it is taken, how many, and `buffers`."""
 
 

@@ -29,17 +29,17 @@ from snowmelt.cli.local import LocalCluster
 HERE: Final = Path(__file__).resolve().parents[1]
 WAIT: Final = 60.0
 BATCH: Final = 1_000
-CELLS: Final = tuple(
-    (size, way, count, buffers)
-    for size in (100, 1_000)
-    for way, count, buffers in (
-        ("loop", 8_000, 5),
-        ("loop", 8_000, 100),
-        ("get, ack", 3_000, 5),
-        ("get, ack", 3_000, 100),
-        ("batches", 400_000, 10_000),
-    )
-) + ((1_000_000, "loop", 1_500, 5), (1_000_000, "get, ack", 1_500, 5))
+SMALL: Final = (
+    ("loop", 8_000, 5),
+    ("loop", 8_000, 100),
+    ("get, ack", 3_000, 5),
+    ("get, ack", 3_000, 100),
+    ("batches", 400_000, 10_000),
+)
+CELLS: Final = (
+    *((size, *cell) for size in (100, 1_000) for cell in SMALL),
+    *((1_000_000, way, 1_500, 5) for way in ("loop", "get, ack")),
+)
 """The size of an object, how it is taken, how many, and `buffers`."""
 
 

@@ -109,7 +109,7 @@ def test_it_is_found(plant, monkeypatch):
     monkeypatch.setattr(Leader, "check", lambda _: None)  # by who put and got, not from inside
     plant(monkeypatch)
     sentence = lived(PLANTS[plant], KEEPING).sentence
-    bad = "is lost", "is doubled", "in one target of its step", "did not happen", "still waits"
-    assert any(one in sentence for one in bad)
+    bad = "is lost", "is doubled", "in one target of its step", "did not happen"
+    assert any(one in sentence for one in (*bad, "still waits", "are not done yet"))
     monkeypatch.undo()
     assert lived(PLANTS[plant], KEEPING).ending is Ending.SETTLED

@@ -224,6 +224,8 @@ class StepUser(User):
             status = yield from self.queues[name].stats(SHORT)
             if status.ready or status.leased or status.delayed:
                 return True
+            if status.staged and self.all.keeps:  # its step is decided, and not told there yet
+                return True
         return False
 
     def _reads(self) -> Steps[None]:

@@ -18,6 +18,7 @@ from snowmelt.client.leases.delivered import (
     ItemSelection,
     LateRefusal,
     LeasedItems,
+    position_of,
     runs,
     told_interval,
 )
@@ -295,8 +296,17 @@ class FifoSteps(GrantedSteps):
                 yield Sleep(min(_MISSING_PAUSE, wait.left))
                 continue
             self.away = sum([one.size for one in leased.away])
-            late = settle is not None and leased.refused
-            return LeaseReply(leased, asked, LateRefusal(leased.refused) if late else None)
+            late: LateRefusal | None = None
+            if word is not None and leased.refused:
+                late = yield from self._refused(word, leased.refused)
+            return LeaseReply(leased, asked, late)
+
+    def _refused(self, word: LeaseUpdate, why: str) -> Steps[LateRefusal | None]:
+        """What of a word is lost: a get says only that not all of it was done."""
+        try:
+            return (yield from self.tell_done(word, Wait(0)))
+        except SnowmeltError:
+            return LateRefusal(why)
 
     def delivered(
         self, leased: Leased | GotPieces, asked: Instant, bytes_max: int
@@ -361,17 +371,18 @@ class FifoSteps(GrantedSteps):
             return steady_now(), LateRefusal(str(error))
         if settled.lease:
             delivered.lease = self._lease = settled.lease
-        return asked, None
+        return asked, _lost_of(word, settled)
 
     def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
         """Tells what is done of one lease."""
         if self.parts is not None:
             return (yield from self.parts.tell_done(word, wait))
+        settled: Settled
         try:
-            yield from self._ask(self.settle_of(word), wait, master_of, make=False)
+            settled, _ = yield from self._ask(self.settle_of(word), wait, master_of, make=False)
         except LeaseLost as error:
             return LateRefusal(str(error))
-        return None
+        return _lost_of(word, settled)
 
     def own(self, refused: LateRefusal, done: tuple[Interval, ...]) -> LateRefusal | None:
         """Of several partitions only some may have refused it."""
@@ -503,6 +514,14 @@ def queue_names(timeout: float) -> Steps[QueueNames]:
 def due_of(delay: float) -> int:
     """So many seconds, as a call tells them: below 0, for no clock here may say when that is."""
     return -delay_of(delay)
+
+
+def _lost_of(word: LeaseUpdate, settled: Settled) -> LateRefusal | None:
+    """What was to be done and is not held any more, if anything."""
+    if not settled.lost:
+        return None
+    first = position_of(settled.lost[0].start)
+    return LateRefusal(f"position {first} is not held under lease {word.token}", settled.lost)
 
 
 def _without(queue: str, priority: float) -> BadOption:

@@ -52,6 +52,8 @@ from snowmelt.protocols.queue.transactions import TransactionName, Transactions
 from snowmelt.protocols.queue.uniques import Uniques
 
 STATUS: Final = b"s"
+LOST_MAX: Final = 20
+"""So many pieces that are not held any more an answer may name."""
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
 
@@ -287,7 +289,10 @@ class QueueState:
     # --- what becomes of them ---------------------------------------------------------------------
 
     def settle(self, token: int, done: Sequence[Interval]) -> list[Interval]:
-        """These of a lease are done; or some that are not held, and live (rule 5)."""
+        """These of a lease are done; returns those that live and that it does not hold (rule 5).
+
+        With more than `LOST_MAX` of those, or with any that were never given, none is done.
+        """
         lease = self.leases.get(token)
         left, tails = IntervalSet() if lease is None else lease.left, self.tails
         if lease is not None and done and list(done) == list(left):  # all of it, as mostly
@@ -297,22 +302,25 @@ class QueueState:
             lease.left = IntervalSet()
             self.end_lease(token)
             return []
+        others: list[Interval] = []
         for interval in done:
             for lives in self.batches.live.within(interval):
                 if not left.covers(lives):
-                    return without([lives], left.common(lives))
+                    others += without([lives], left.common(lives))
+                    if len(others) > LOST_MAX:
+                        return others
             behind = interval.stop > tails[0] or tails.skipped is not None
             if behind and (never := tails.never_given(interval)):
                 return never  # who gave these is not remembered, nor that they ended
         if lease is None or not done:
-            return []
+            return others
         for interval in reversed(done):
             for part in reversed(left.common(interval)):
                 left.remove(part)
                 self.done += part.size
                 self.end(part)
         self._shrunk(token, lease)
-        return []
+        return others
 
     def give_back(
         self,

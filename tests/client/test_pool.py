@@ -488,7 +488,8 @@ with snowmelt.connect(sys.argv[1]) as cluster:
 """
     command = [sys.executable, "-c", program, node.url, name]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert not ended.stderr, ended.stderr
+    assert ended.returncode == 0
     words = (
         "this part in a pool belongs to the process that this one was forked from; "
         "connect anew in this one True\n"

@@ -4,6 +4,7 @@ A put has its number before it is first sent and keeps it through all retries, s
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Final, Self, cast
 
@@ -298,15 +299,10 @@ class FifoSteps(GrantedSteps):
             self.away = sum([one.size for one in leased.away])
             late: LateRefusal | None = None
             if word is not None and leased.refused:
-                late = yield from self._refused(word, leased.refused)
+                late = LateRefusal(leased.refused)
+                with suppress(SnowmeltError):  # a get says only that not all of it was done
+                    late = yield from self.tell_done(word, Wait(0))
             return LeaseReply(leased, asked, late)
-
-    def _refused(self, word: LeaseUpdate, why: str) -> Steps[LateRefusal | None]:
-        """What of a word is lost: a get says only that not all of it was done."""
-        try:
-            return (yield from self.tell_done(word, Wait(0)))
-        except SnowmeltError:
-            return LateRefusal(why)
 
     def delivered(
         self, leased: Leased | GotPieces, asked: Instant, bytes_max: int
@@ -371,7 +367,7 @@ class FifoSteps(GrantedSteps):
             return steady_now(), LateRefusal(str(error))
         if settled.lease:
             delivered.lease = self._lease = settled.lease
-        return asked, _lost_of(word, settled)
+        return asked, _lost_of(word, settled) if settled.lost else None
 
     def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
         """Tells what is done of one lease."""
@@ -382,7 +378,7 @@ class FifoSteps(GrantedSteps):
             settled, _ = yield from self._ask(self.settle_of(word), wait, master_of, make=False)
         except LeaseLost as error:
             return LateRefusal(str(error))
-        return _lost_of(word, settled)
+        return _lost_of(word, settled) if settled.lost else None
 
     def own(self, refused: LateRefusal, done: tuple[Interval, ...]) -> LateRefusal | None:
         """Of several partitions only some may have refused it."""
@@ -516,10 +512,8 @@ def due_of(delay: float) -> int:
     return -delay_of(delay)
 
 
-def _lost_of(word: LeaseUpdate, settled: Settled) -> LateRefusal | None:
-    """What was to be done and is not held any more, if anything."""
-    if not settled.lost:
-        return None
+def _lost_of(word: LeaseUpdate, settled: Settled) -> LateRefusal:
+    """What was to be done and is not held any more."""
     first = position_of(settled.lost[0].start)
     return LateRefusal(f"position {first} is not held under lease {word.token}", settled.lost)
 

@@ -260,11 +260,7 @@ Secret = Annotated[bytes, msgspec.Meta(max_length=SECRET_BYTES)]
 
 
 class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
-    """About items held under a lease: these are done, those go back, the rest is still worked on.
-
-    A lease that isn't held any more is refused as `LeaseLost`, and nothing changes. Of one that is
-    held some items may be gone: then the others are done.
-    """
+    """Of a lease these are done, those go back, and the rest is worked on (`settling.py`)."""
 
     queue: Label
     token: Number

@@ -53,7 +53,8 @@ from snowmelt.protocols.queue.uniques import Uniques
 
 STATUS: Final = b"s"
 LOST_MAX: Final = 20
-"""So many pieces that are not held any more an answer may name."""
+"""So many pieces that are not held any more an answer may name. With more, or with any position
+that was never given, nothing of what is said to be done is."""
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
 
@@ -289,10 +290,7 @@ class QueueState:
     # --- what becomes of them ---------------------------------------------------------------------
 
     def settle(self, token: int, done: Sequence[Interval]) -> list[Interval]:
-        """These of a lease are done; returns those that live and that it does not hold (rule 5).
-
-        With more than `LOST_MAX` of those, or with any that were never given, none is done.
-        """
+        """These of a lease are done; returns those that live and that it does not hold (rule 5)."""
         lease = self.leases.get(token)
         left, tails = IntervalSet() if lease is None else lease.left, self.tails
         if lease is not None and done and list(done) == list(left):  # all of it, as mostly

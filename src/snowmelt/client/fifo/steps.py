@@ -4,7 +4,6 @@ A put has its number before it is first sent and keeps it through all retries, s
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import Final, Self, cast
 
@@ -19,7 +18,6 @@ from snowmelt.client.leases.delivered import (
     ItemSelection,
     LateRefusal,
     LeasedItems,
-    position_of,
     runs,
     told_interval,
 )
@@ -297,12 +295,8 @@ class FifoSteps(GrantedSteps):
                 yield Sleep(min(_MISSING_PAUSE, wait.left))
                 continue
             self.away = sum([one.size for one in leased.away])
-            late: LateRefusal | None = None
-            if word is not None and leased.refused:
-                late = LateRefusal(leased.refused)
-                with suppress(SnowmeltError):  # a get says only that not all of it was done
-                    late = yield from self.tell_done(word, Wait(0))
-            return LeaseReply(leased, asked, late)
+            late = settle is not None and leased.refused
+            return LeaseReply(leased, asked, LateRefusal(leased.refused) if late else None)
 
     def delivered(
         self, leased: Leased | GotPieces, asked: Instant, bytes_max: int
@@ -367,18 +361,17 @@ class FifoSteps(GrantedSteps):
             return steady_now(), LateRefusal(str(error))
         if settled.lease:
             delivered.lease = self._lease = settled.lease
-        return asked, _lost_of(word, settled) if settled.lost else None
+        return asked, None
 
     def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
         """Tells what is done of one lease."""
         if self.parts is not None:
             return (yield from self.parts.tell_done(word, wait))
-        settled: Settled
         try:
-            settled, _ = yield from self._ask(self.settle_of(word), wait, master_of, make=False)
+            yield from self._ask(self.settle_of(word), wait, master_of, make=False)
         except LeaseLost as error:
             return LateRefusal(str(error))
-        return _lost_of(word, settled) if settled.lost else None
+        return None
 
     def own(self, refused: LateRefusal, done: tuple[Interval, ...]) -> LateRefusal | None:
         """Of several partitions only some may have refused it."""
@@ -510,12 +503,6 @@ def queue_names(timeout: float) -> Steps[QueueNames]:
 def due_of(delay: float) -> int:
     """So many seconds, as a call tells them: below 0, for no clock here may say when that is."""
     return -delay_of(delay)
-
-
-def _lost_of(word: LeaseUpdate, settled: Settled) -> LateRefusal:
-    """What was to be done and is not held any more."""
-    first = position_of(settled.lost[0].start)
-    return LateRefusal(f"position {first} is not held under lease {word.token}", settled.lost)
 
 
 def _without(queue: str, priority: float) -> BadOption:

@@ -309,8 +309,8 @@ class PartitionedQueue:
         for (held, own), (asked, refused) in zip(words, ends, strict=True):
             first = min(first, asked)
             if refused is not None:
-                whole = own.done + own.back + (held.common(left) if own.extend else ())
-                late = _joined(late, _named(refused, whole))
+                lost = own.done + own.back + (held.common(left) if own.extend else ())
+                late = _joined(late, LateRefusal(refused.why, lost))
         return first, late
 
     def each(self, word: LeaseUpdate) -> list[tuple[PartitionSteps, LeaseUpdate]]:
@@ -328,7 +328,7 @@ class PartitionedQueue:
         late: LateRefusal | None = None
         for (_, own), refused in zip(words, all_of((yield from at_once(told))), strict=True):
             if refused is not None:
-                late = _joined(late, _named(refused, own.done))
+                late = _joined(late, LateRefusal(refused.why, own.done))
         return late
 
 
@@ -370,11 +370,6 @@ def _of_two_keys(queue: str, unique: Unique) -> BadOption:
 def is_bounded(settings: QueueSettings) -> bool:
     """Whether a put may have to wait for room."""
     return settings.items_max > 0 or settings.bytes_max > 0
-
-
-def _named(refused: LateRefusal, whole: tuple[Interval, ...]) -> LateRefusal:
-    """Of one partition's lease all that was said of it is lost, where it does not say what."""
-    return refused if refused.lost is not None else LateRefusal(refused.why, whole)
 
 
 def _joined(before: LateRefusal | None, refused: LateRefusal) -> LateRefusal:

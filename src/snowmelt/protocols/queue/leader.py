@@ -17,6 +17,7 @@ from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import MILLISECOND, Duration, later, milliseconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue import calls
 from snowmelt.protocols.queue.ages import Ages
 from snowmelt.protocols.queue.altering import Altering, keep_lengths
@@ -48,7 +49,7 @@ from snowmelt.protocols.queue.restoring import Restoring
 from snowmelt.protocols.queue.retention import Retention
 from snowmelt.protocols.queue.scheduling import Scheduling
 from snowmelt.protocols.queue.send_window import SendWindow
-from snowmelt.protocols.queue.settling import TOKEN_BITS, Settling, refusal
+from snowmelt.protocols.queue.settling import TOKEN_BITS, Settling
 from snowmelt.protocols.queue.spans import Spans
 from snowmelt.protocols.queue.state import STATUS, QueueState, delivered, leased, put_in_all
 from snowmelt.protocols.queue.statuses import (
@@ -176,7 +177,7 @@ class Leader:
         refused = ""
         if get.settle is not None:
             said = self.settling.settle(operation, get.settle)
-            refused = refusal(said)
+            refused = said.text if isinstance(said, Declined) else ""
         self.getting.get(operation, get, refused)
 
     def _serve(self) -> None:

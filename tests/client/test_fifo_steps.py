@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from snowmelt.client.connection.steps import run
 from snowmelt.client.fifo.face import Fifo
@@ -317,6 +318,17 @@ def test_a_get_asks_the_master_and_nothing_is_empty():
     assert script.targets == [None, "n1:1", "n1:1"]
     assert script.asked[2].items_max == 1
     assert seconds(4.7) < script.asked[2].patience < seconds(5), "so that its word comes in time"
+
+
+def test_a_queue_that_was_made_while_a_get_asked_for_it_was_not_deleted():
+    def made_meanwhile(_: Open) -> object:
+        orders._steps.since = 7  # a put of another thread has heard of it
+        raise NoSuchQueue("there is no queue 'orders'")
+
+    made = replace(GRANT, since=7)
+    orders, script = fifo(made_meanwhile, made, leased(7, part(0, b"one")))
+    assert orders.get(timeout=1).body == b"one"
+    assert [type(one) for one in script.asked] == [Open, Open, Get]
 
 
 def test_items_are_one_batch_whatever_they_came_in():

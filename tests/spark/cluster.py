@@ -81,7 +81,7 @@ def bodies(queue: Fifo) -> list[bytes]:
     return [seen.body for seen in queue.peek(100_000)]
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 20) -> bool:
+def wait_until(what: Callable[[], bool], seconds: float = 60) -> bool:
     """Whether something comes true in the time given."""
     end = time.monotonic() + seconds
     while not what() and time.monotonic() < end:

@@ -203,12 +203,14 @@ class GrantedSteps(LeaseSteps):
         return self._opened(self._settings, wait, make=True)
 
     def _opened(self, asked: QueueSettings | None, wait: Wait, make: bool) -> Steps[QueueNodes]:
-        ask = Open(self.name, asked, make and not self.is_part)
-        if self.since:  # no other is to be made in its place
+        ask, since = Open(self.name, asked, make and not self.is_part), self.since
+        if since:  # no other is to be made in its place
             ask = Open(self.name, make=False)
         try:
             opened: Opened = yield Query(ask, wait.left)
         except NoSuchQueue as error:
+            if self.since != since:  # another thread or task had it made meanwhile
+                return (yield from self._opened(asked, wait, make))
             raise self._ended(error, ask) from None
         self._is_same(opened)
         if self.whole is not None and not self.since:  # it may be a partition of another

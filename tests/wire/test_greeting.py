@@ -1,6 +1,9 @@
 """The first words: who gets in, who does not, and what errors look like on the other side."""
 
 import inspect
+import os
+from threading import Event, Thread
+from time import sleep
 
 import pytest
 
@@ -9,9 +12,11 @@ from snowmelt.core.errors import AccessDenied, BadOption, HandshakeError, Snowme
 from snowmelt.core.users import Accounts
 from snowmelt.wire.framing import GREETING_BYTES_MAX, FrameReader, Kind
 from snowmelt.wire.greeting import (
+    DIALS,
     NONCE_BYTES,
     Gate,
     Goodbye,
+    Greeting,
     Hello,
     Role,
     Welcome,
@@ -89,3 +94,25 @@ def test_an_error_nobody_knows_is_a_plain_one(name: str) -> None:
 def test_a_goodbye_fits_a_greeting_whatever_its_text(text: str) -> None:
     assert len(goodbye(BadOption("name", text, text))) <= GREETING_BYTES_MAX + 8
     assert len(goodbye(HandshakeError(text))) <= GREETING_BYTES_MAX + 8
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_no_process_forks_amid_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenSSL's lock would be held in the child, by a thread that is not there."""
+    inside, made = Event(), Event()
+
+    def slow(*_args: object) -> bytes:
+        inside.set()
+        sleep(0.2)
+        made.set()
+        return b"digest"
+
+    monkeypatch.setattr("snowmelt.wire.greeting.hmac.digest", slow)
+    prover = Thread(target=Greeting(b"hello", b"welcome").digest, args=(DIALS, "secret"))
+    prover.start()
+    assert inside.wait(20)
+    child = os.fork()
+    if not child:
+        os._exit(0 if made.is_set() else 1)
+    prover.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -22,9 +22,11 @@ A secret is as good as it is hard to guess: whoever can connect can try guesses 
 
 import hashlib
 import hmac
+import os
 import secrets
 from base64 import urlsafe_b64encode
 from enum import Enum
+from threading import RLock
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -48,6 +50,14 @@ KEY_BYTES: Final = 16
 PROOF_BYTES: Final = 32
 _NAME_BYTES: Final = 9
 """Of the digest of a client's key, in its name: 12 letters."""
+
+_PROVING: Final = RLock()
+"""No process forks amid a digest: its child would have OpenSSL's own lock, held by nobody."""
+os.register_at_fork(
+    before=_PROVING.acquire,
+    after_in_parent=_PROVING.release,
+    after_in_child=_PROVING.release,
+)
 
 T = TypeVar("T", bound=msgspec.Struct)
 Nonce = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
@@ -244,7 +254,8 @@ class Greeting(msgspec.Struct, frozen=True):
     def digest(self, side: bytes, secret: str) -> bytes:
         """By which one side shows that it knows the secret (rules 1 and 3)."""
         bound = msgspec.msgpack.encode((side, self.hello, self.answerer, self.channel))
-        return hmac.digest(secret.encode(), bound, "sha256")
+        with _PROVING:
+            return hmac.digest(secret.encode(), bound, "sha256")
 
 
 def wrong_secret(user: str) -> str:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from snowmelt.client.connection.naming import client_name
 from snowmelt.core.errors import (
+    AccessDenied,
     BadOption,
     CallerError,
     MessageError,
@@ -131,6 +132,7 @@ def value(outcome: Outcome[Any], reached: bool, failure: Exception | None) -> An
             if not reached:
                 why = f": {failure}" if failure else ""
                 raise Unreachable(f"no node could be reached in the time given{why}")
-            raise OutcomeUnknown(reason)
+            why = f"; since then: {failure}" if isinstance(failure, AccessDenied) else ""
+            raise OutcomeUnknown(f"{reason}{why}")
         case _:
             assert_never(outcome)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from snowmelt.client.queue.step import Step
     from snowmelt.client.worker.face import Worker
     from snowmelt.client.worker.retrying import Retry
-    from snowmelt.protocols.queue.labels import Labels
+    from snowmelt.protocols.queue.api.labels import Labels
 
 __all__ = [
     "AccessDenied",
@@ -147,7 +147,7 @@ _WHERE: Final = {
     "Step": "client.queue.step",
     "Worker": "client.worker.face",
     "Retry": "client.worker.retrying",
-    "Labels": "protocols.queue.labels",
+    "Labels": "protocols.queue.api.labels",
 }
 """Where the classes are, which are loaded when they are asked for: a node needs none of them."""
 

@@ -22,10 +22,10 @@ from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, twice
 from snowmelt.protocols.membership.records import BATONS, CLUSTER, HOMES, LEADER, Founded
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
 from snowmelt.protocols.membership.view import IdBinding, Ledger, Member, View
-from snowmelt.protocols.queue.homes import FIRST_IN_ETCD
-from snowmelt.protocols.queue.messages import Assignment
-from snowmelt.protocols.queue.rescuing import FIRST_TERM
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.controller.homes import FIRST_IN_ETCD
+from snowmelt.protocols.queue.controller.rescuing import FIRST_TERM
+from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.migrate import TERMS_UNHEARD, Migration, of_batons
 from snowmelt.store import Store

@@ -19,7 +19,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, NoSuchQueue, QueueExists
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import unpacked
-from snowmelt.protocols.queue.labels import Labels
+from snowmelt.protocols.queue.api.labels import Labels
 
 EARLY, LATE = -(1 << 63), (1 << 63) - 1
 

@@ -18,7 +18,7 @@ from snowmelt.client.coalescing.tickets import Bundle
 from snowmelt.client.leases.delivered import part_bodies
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
-from snowmelt.protocols.queue.calls import ItemRun
+from snowmelt.protocols.queue.api.calls import ItemRun
 
 LATE = Duration(50)
 OVERDUE = Duration(30)

@@ -15,7 +15,7 @@ import snowmelt.aio
 from snowmelt.client.connection.session import read_by_node
 from snowmelt.core import errors
 from snowmelt.core.errors import StoreBusy, StoreError
-from snowmelt.protocols.queue.calls import Put
+from snowmelt.protocols.queue.api.calls import Put
 from snowmelt.store import Store
 
 

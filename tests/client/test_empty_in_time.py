@@ -9,9 +9,9 @@ from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import Get, Leased, NodeAddress, Open, Opened
-from snowmelt.protocols.queue.parted.gathered import Gathered
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import Get, Leased, NodeAddress, Open, Opened
+from snowmelt.protocols.queue.api.gathered import Gathered
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.runtime.clock import shown
 
 HERE = NodeAddress(NodeId("n1"), Address("127.0.0.1", 1))

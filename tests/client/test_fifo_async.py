@@ -15,7 +15,7 @@ from snowmelt.client.queue import open_once
 from snowmelt.client.queue.open_once import OpenOnce
 from snowmelt.core.errors import Empty, LeaseLost, OutcomeUnknown, QueueExists
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import Open
+from snowmelt.protocols.queue.api.calls import Open
 
 Scene = Callable[[Fifo], Awaitable[None]]
 Play = Callable[..., None]

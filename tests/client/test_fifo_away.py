@@ -14,7 +14,7 @@ from snowmelt.core.errors import OutcomeUnknown, Unreachable
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId, contact
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Fetched,
     ItemRun,
     Leased,
@@ -23,7 +23,7 @@ from snowmelt.protocols.queue.calls import (
     Settled,
     Span,
 )
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
 
 HERE = NodeAddress(NodeId("n1"), Address("127.0.0.1", 1))
 AWAY = NodeAddress(NodeId("n2"), Address("127.0.0.1", 2))

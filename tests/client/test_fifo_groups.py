@@ -15,7 +15,7 @@ from snowmelt.client.queue.groups import Group
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, CallerError, Full, GroupHeld, LeaseLost, NotStaged
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.labels import Labels
+from snowmelt.protocols.queue.api.labels import Labels
 
 WHOLE = {"replicas": 3, "durable_copies": 2}
 

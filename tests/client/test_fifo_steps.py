@@ -36,7 +36,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     PIECES_MAX,
     Fetch,
     Fetched,
@@ -52,7 +52,7 @@ from snowmelt.protocols.queue.calls import (
     Settled,
     Span,
 )
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.runtime.clock import shown, steady_now
 
 MASTER = NodeAddress(NodeId("n1"), Address("n1", 1))

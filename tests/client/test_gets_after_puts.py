@@ -13,7 +13,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import Full
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Get,
     ItemRun,
     Leased,

@@ -10,8 +10,8 @@ from snowmelt.client.queue.groups import Group, GroupSteps
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import SnowmeltError, TooLarge
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import Locate, Located, NodeAddress, Open, Opened, Span
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import Locate, Located, NodeAddress, Open, Opened, Span
+from snowmelt.protocols.queue.api.settings import QueueSettings
 
 HERE = NodeAddress(NodeId("n1"), Address("127.0.0.1", 1))
 

@@ -14,7 +14,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.core.errors import BadOption, CallerError, Empty, Full, QueueExists
-from snowmelt.protocols.queue.parted.names import home_of
+from snowmelt.protocols.queue.api.partition_names import home_of
 
 Queues = Any  # a cluster of either kind
 

@@ -10,8 +10,8 @@ from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import NoSuchQueue, QueueExists
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import NodeAddress, Open, Opened, Put
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.api.calls import NodeAddress, Open, Opened, Put
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 
 HERE = NodeAddress(NodeId("n1"), Address("127.0.0.1", 4410))
 NONE, THERE = NoSuchQueue("there is no queue"), QueueExists("it is there with other settings")

@@ -27,7 +27,7 @@ from snowmelt.core.errors import BadOption, LeaseLost
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Get,
     ItemRun,
     Leased,
@@ -37,7 +37,7 @@ from snowmelt.protocols.queue.calls import (
     Settled,
     Span,
 )
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 LEASE = seconds(30)

@@ -9,7 +9,7 @@ import pytest
 import snowmelt
 from snowmelt.client.queue.one_item import ItemOverview
 from snowmelt.core.errors import BadOption, Empty, LeaseLost
-from snowmelt.protocols.queue.statuses import ItemStanding
+from snowmelt.protocols.queue.api.statuses import ItemStanding
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from snowmelt.core.errors import Full, LeaseLost, NoSuchQueue, SnowmeltError, Un
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.calls import ItemRun, PutDone, QueueStatus, Select
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import ItemRun, PutDone, QueueStatus, Select
+from snowmelt.protocols.queue.api.settings import QueueSettings
 
 # --- selection ------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import snowmelt.aio
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import BadOption, NotStaged
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import Share
+from snowmelt.protocols.queue.api.calls import Share
 
 
 @pytest.fixture(params=["node", "folder"])

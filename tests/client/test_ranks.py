@@ -15,7 +15,7 @@ from snowmelt.client.leases.delivered import (
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.errors import BadOption
 from snowmelt.core.keys import packed
-from snowmelt.protocols.queue.calls import ItemRun
+from snowmelt.protocols.queue.api.calls import ItemRun
 
 EDGES = b"".join(at.to_bytes(4, "little") for at in range(3))
 EARLY, LATE = -(1 << 63), (1 << 63) - 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import snowmelt
-from snowmelt.protocols.queue.calls import Get, Settle
+from snowmelt.protocols.queue.api.calls import Get, Settle
 
 
 class Counted:

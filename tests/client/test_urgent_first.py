@@ -21,7 +21,7 @@ from snowmelt.client.queue.options import ProducerSequence, ranked_settings
 from snowmelt.core.errors import Closed, Unavailable
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.queue.calls import Get, NodeAddress, Open, Opened, Put, PutDone
+from snowmelt.protocols.queue.api.calls import Get, NodeAddress, Open, Opened, Put, PutDone
 
 KINDS = {
     "numbered": ({"priorities": 9}, (6, 3, 1)),

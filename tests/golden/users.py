@@ -28,9 +28,10 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Expired, Note
 from snowmelt.core.record import Write
 from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
-from snowmelt.protocols.queue import MESSAGES, calls
-from snowmelt.protocols.queue.schedules import Schedule, What
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue import MESSAGES
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.schedules import Schedule, What
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.trace import Step
 from snowmelt_world.world import World
 

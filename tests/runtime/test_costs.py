@@ -18,7 +18,7 @@ from runtime.test_tls import Papers, url
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Echoed
-from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.api import calls
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.wire.codec import encode

@@ -6,8 +6,8 @@ from pathlib import Path
 from runtime.network import Stranger, serving
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.calling import Answer, AskAnother, Call, Declined
-from snowmelt.protocols.queue.calls import Get, Open, Opened
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import Get, Open, Opened
+from snowmelt.protocols.queue.api.settings import QueueSettings
 
 
 async def test_a_get_that_waits_at_a_leader_is_told_to_ask_another(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from snowmelt.protocols.echo import messages as echo
 from snowmelt.protocols.membership import messages as membership
 from snowmelt.protocols.multicast import calls as multicast
 from snowmelt.protocols.pool import introductions as pool
-from snowmelt.protocols.queue import backups, calls, deletes, drains, statuses
-from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule, What
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api import backups, calls, deletes, drains, statuses
+from snowmelt.protocols.queue.api.schedules import ListSchedules, Schedule, Unschedule, What
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.runtime.door import LINES_MAX
 from snowmelt.wire.codec import Request, Response
 from snowmelt.wire.rights import OWN

@@ -14,7 +14,7 @@ from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.calling import Call
-from snowmelt.protocols.queue.calls import Describe, Get, Open, Opened, QueueStatus
+from snowmelt.protocols.queue.api.calls import Describe, Get, Open, Opened, QueueStatus
 
 CONSUMER = """
 import sys, snowmelt

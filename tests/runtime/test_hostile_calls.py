@@ -21,7 +21,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import GetStatus
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     SECRET_BYTES,
     Describe,
     Get,

@@ -14,9 +14,9 @@ from runtime.network import Serving, Stranger, cut_off, reads, serving
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.protocols.calling import Answer, Call, Declined
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.labels import Labels, pack
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.labels import Labels, pack
+from snowmelt.protocols.queue.api.settings import QueueSettings
 
 FAR = 2**62
 ONE = Batch.of([b"x"])

@@ -18,8 +18,8 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.baton import messages as baton_messages
 from snowmelt.protocols.membership import messages as membership_messages
 from snowmelt.protocols.multicast import messages as multicast_messages
-from snowmelt.protocols.queue import messages as fifo_messages
-from snowmelt.protocols.queue.parted import words as parted_words
+from snowmelt.protocols.queue.messages import home_words as fifo_messages
+from snowmelt.protocols.queue.messages import partition_words as parted_words
 from snowmelt.wire.codec import MessageDecoder
 from snowmelt_world.attack.malice import Malice
 

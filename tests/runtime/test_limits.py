@@ -13,7 +13,7 @@ from runtime.network import Serving, Stranger, serving, until
 from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
-from snowmelt.protocols.queue.words import NOTHING, Body, SnapshotChunk
+from snowmelt.protocols.queue.messages.words import NOTHING, Body, SnapshotChunk
 from snowmelt.runtime import connection, hearing
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits

@@ -15,9 +15,9 @@ from snowmelt.core.errors import MessageError
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership import messages as membership
-from snowmelt.protocols.queue.messages import Assignment, ChangeSettings, ListCopies
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.messages.home_words import Assignment, ChangeSettings, ListCopies
 from snowmelt.protocols.queue.node import QueueNode
-from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.runtime.door import LINES_MAX
 from snowmelt.wire.codec import NODE_WORDS, MessageDecoder

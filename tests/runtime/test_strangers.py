@@ -20,8 +20,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership.messages import Adopt, Heartbeat, Join
+from snowmelt.protocols.queue.messages.words import Append, Fence, Head
 from snowmelt.protocols.queue.streams import keeper_of
-from snowmelt.protocols.queue.words import Append, Fence, Head
 from snowmelt.wire.greeting import Role
 
 ME = Member(NodeId("n9"), Address("127.0.0.1", 1), 7, 1)

@@ -28,8 +28,8 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import Depart, Departed
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.check.conservation import check_conservation
 from snowmelt_world.check.history import Ended, History, Kind, Operation
 from snowmelt_world.check.verdict import Invalid

@@ -4,9 +4,9 @@ import pytest
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue import leader, one_item, retention
-from snowmelt.protocols.queue.put_times import PutTimes
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.leader import leader, one_item, retention
+from snowmelt.protocols.queue.state.put_times import PutTimes
+from snowmelt.protocols.queue.state.state import QueueState
 from snowmelt_world.families.queue import HURTS
 from snowmelt_world.families.queue_aging import AgingLife
 from snowmelt_world.faults import ClockJump, WallClock

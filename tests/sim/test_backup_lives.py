@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.restoring import Restoring
+from snowmelt.protocols.queue.leader.maintenance.restoring import Restoring
+from snowmelt.protocols.queue.replication.log import Log
 from snowmelt_world.families.queue import BackupLife
 from snowmelt_world.life import Ending, live
 from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of

@@ -19,7 +19,7 @@ from snowmelt.protocols.membership.member import MemberRole
 from snowmelt.protocols.membership.monitor import MemberMonitor
 from snowmelt.protocols.membership.records import Records
 from snowmelt.protocols.membership.view import Ledger
-from snowmelt.protocols.queue.homes import Homes
+from snowmelt.protocols.queue.controller.homes import Homes
 from snowmelt_world.families import family
 from snowmelt_world.life import Ending, live
 from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of

@@ -13,10 +13,10 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persist
 from snowmelt.core.record import BULK, Write
-from snowmelt.protocols.queue.batches import StoredBatch as Placed
-from snowmelt.protocols.queue.calls import PutDone
-from snowmelt.protocols.queue.segments import Segment, stored
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import PutDone
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.state.batches import StoredBatch as Placed
+from snowmelt.protocols.queue.state.segments import Segment, stored
 from snowmelt_world.disk import Disk
 from snowmelt_world.families.fifo_exam import judge_copies
 from snowmelt_world.families.fifo_words import Ledger

@@ -21,7 +21,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Record, Write
 from snowmelt.protocols.pool.alarms import PoolTimer
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.state.state import QueueState
 from snowmelt_world.explore import WORLDS, injuries_named, small_world
 from snowmelt_world.explore.machines import applied
 from snowmelt_world.explore.moves import SmallWorld

@@ -5,8 +5,8 @@ import pytest
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.calls import ItemRun, Leased, PutDone, Span
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import ItemRun, Leased, PutDone, Span
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.check.history import Ended
 from snowmelt_world.families.fifo_words import Ledger
 from snowmelt_world.faults import FailingDisk, LongPause, Stalls

@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.by_key import ByKey
-from snowmelt.protocols.queue.fair_turns import FairTurns
-from snowmelt.protocols.queue.pacing import Pace
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.state.by_key import ByKey
+from snowmelt.protocols.queue.state.fair_turns import FairTurns
+from snowmelt.protocols.queue.state.pacing import Pace
 from snowmelt_world.families.queue import HURTS
 from snowmelt_world.families.queue_by_key import KeyLife
 from snowmelt_world.life import Ending, live

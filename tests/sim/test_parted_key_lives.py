@@ -5,9 +5,9 @@ from itertools import count
 import pytest
 
 from snowmelt.client.parted.parts import PartitionedQueue
-from snowmelt.protocols.queue import asking
-from snowmelt.protocols.queue.by_key import ByKey
-from snowmelt.protocols.queue.parted.offers import Offers
+from snowmelt.protocols.queue.api import asking
+from snowmelt.protocols.queue.state.by_key import ByKey
+from snowmelt.protocols.queue.state.offers import Offers
 from snowmelt_world.families.queue import HURTS
 from snowmelt_world.families.queue_parted_keys import PartedKeyLife
 from snowmelt_world.life import Ending, live

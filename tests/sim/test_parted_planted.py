@@ -5,15 +5,16 @@ from msgspec.structs import replace
 from test_parted_life import DATA_NODES, EARLIER, NAMES, lived
 
 from snowmelt.client.fifo.granted import GrantedSteps
-from snowmelt.protocols.queue.getting import Getting
-from snowmelt.protocols.queue.parted import gathering, partition
-from snowmelt.protocols.queue.parted.anchor import Anchor
-from snowmelt.protocols.queue.parted.counting import Counting
-from snowmelt.protocols.queue.parted.gathered import Gathered
-from snowmelt.protocols.queue.parted.partition import Partition
-from snowmelt.protocols.queue.parted.words import PartedGetCancelled
-from snowmelt.protocols.queue.terms import Terms
-from snowmelt.protocols.queue.words import SpreadPut
+from snowmelt.protocols.queue.api.gathered import Gathered
+from snowmelt.protocols.queue.leader.getting import Getting
+from snowmelt.protocols.queue.leader.parted import partition
+from snowmelt.protocols.queue.leader.parted.anchor import Anchor
+from snowmelt.protocols.queue.leader.parted.counting import Counting
+from snowmelt.protocols.queue.leader.parted.partition import Partition
+from snowmelt.protocols.queue.leader.terms import Terms
+from snowmelt.protocols.queue.messages.partition_words import PartedGetCancelled
+from snowmelt.protocols.queue.messages.words import SpreadPut
+from snowmelt.protocols.queue.router import parted_gets
 from snowmelt_world.families.fifo_planted import ContentTerms
 from snowmelt_world.life import Ending
 from snowmelt_world.themes import ANY
@@ -25,7 +26,7 @@ def a_get_that_is_asked_again_is_given_more(patch):
 
 def nothing_is_said_though_a_partition_is_silent(patch):
     patch.setattr(Anchor, "_is_away", lambda *_: True)
-    patch.setattr(gathering, "Gathered", lambda pieces, *_: Gathered(pieces))
+    patch.setattr(parted_gets, "Gathered", lambda pieces, *_: Gathered(pieces))
 
 
 def nobody_says_that_something_is_ready(patch):

@@ -3,8 +3,9 @@
 from quiet import QUEUE, Quiet
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import copy, sending
-from snowmelt.protocols.queue.follower_progress import Followers
+from snowmelt.protocols.queue.replication import sending
+from snowmelt.protocols.queue.replication.follower_progress import Followers
+from snowmelt.protocols.queue.store import copy
 
 BOUND = 10_000
 

@@ -9,7 +9,7 @@ import pytest
 from test_queue_life import lived
 
 from snowmelt.protocols.host import Host
-from snowmelt.protocols.queue import leader
+from snowmelt.protocols.queue.leader import leader
 from snowmelt_world.life import Ending
 from snowmelt_world.scenario import ETCD_DECIDES, kinds_of
 

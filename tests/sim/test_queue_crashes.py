@@ -16,7 +16,7 @@ from anvil import Anvil, struck
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 from snowmelt_world.families.fifo_actors import Listened, Stage
 from snowmelt_world.families.fifo_clients import Consumer, Producer
 from snowmelt_world.families.fifo_groups import Reader, Stager

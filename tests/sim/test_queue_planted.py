@@ -14,26 +14,28 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.membership import Severed
-from snowmelt.protocols.queue import leader, records, sending
-from snowmelt.protocols.queue.altering import Altering
-from snowmelt.protocols.queue.blocks import STAGED
-from snowmelt.protocols.queue.calls import Leased
-from snowmelt.protocols.queue.copy import HOME, Copy
-from snowmelt.protocols.queue.in_sync import InSync
-from snowmelt.protocols.queue.keyed import Keyed
-from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.api.calls import Leased
+from snowmelt.protocols.queue.leader import leader
+from snowmelt.protocols.queue.leader.leader import Leader
+from snowmelt.protocols.queue.leader.maintenance.altering import Altering
+from snowmelt.protocols.queue.leader.publishing import Publishing
+from snowmelt.protocols.queue.leader.settling import Settling
+from snowmelt.protocols.queue.leader.storing import Storing
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.log import Log
-from snowmelt.protocols.queue.messages import Assignment
-from snowmelt.protocols.queue.publications import Publications
-from snowmelt.protocols.queue.publishing import Publishing
-from snowmelt.protocols.queue.settling import Settling
-from snowmelt.protocols.queue.staged import StagedBatches
-from snowmelt.protocols.queue.state import QueueState
-from snowmelt.protocols.queue.storing import Storing
-from snowmelt.protocols.queue.tails import PRIORITY_BITS
-from snowmelt.protocols.queue.takers import Takers
-from snowmelt.protocols.queue.words import ReplyTo
+from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.messages.words import ReplyTo
+from snowmelt.protocols.queue.replication import sending
+from snowmelt.protocols.queue.replication.in_sync import InSync
+from snowmelt.protocols.queue.replication.log import Log
+from snowmelt.protocols.queue.state import records
+from snowmelt.protocols.queue.state.blocks import STAGED
+from snowmelt.protocols.queue.state.keyed import Keyed
+from snowmelt.protocols.queue.state.publications import Publications
+from snowmelt.protocols.queue.state.staged import StagedBatches
+from snowmelt.protocols.queue.state.state import QueueState
+from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
+from snowmelt.protocols.queue.state.takers import Takers
+from snowmelt.protocols.queue.store.copy import HOME, Copy
 from snowmelt_world.faults import CutLinks
 from snowmelt_world.life import Ending
 from snowmelt_world.scenario import kinds_of

@@ -3,8 +3,8 @@
 from quiet import QUEUE, Quiet
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.follower_role import FollowerRole
-from snowmelt.protocols.queue.transfer import Transfer
+from snowmelt.protocols.queue.follower.follower_role import FollowerRole
+from snowmelt.protocols.queue.follower.transfer import Transfer
 
 N1, N2, N3 = [NodeId(f"n{number}") for number in range(1, 4)]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from snowmelt.core.instant import later, milliseconds
-from snowmelt.protocols.queue.schedules import Moments, Schedules
-from snowmelt.protocols.queue.scheduling import Scheduling
+from snowmelt.protocols.queue.api.schedules import Moments, Schedules
+from snowmelt.protocols.queue.leader.maintenance.scheduling import Scheduling
 from snowmelt_world.families.queue import HURTS, ScheduleLife
 from snowmelt_world.life import Ending, live
 from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of

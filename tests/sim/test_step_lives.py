@@ -4,12 +4,12 @@ import pytest
 
 from snowmelt.client.queue import step_parts
 from snowmelt.core.errors import Full, OutcomeUnknown
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.leader import Leader
-from snowmelt.protocols.queue.producers import Producers
-from snowmelt.protocols.queue.staged import StagedBatches
-from snowmelt.protocols.queue.transacting import Transacting
-from snowmelt.protocols.queue.transactions import Transactions
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.leader.leader import Leader
+from snowmelt.protocols.queue.leader.transacting import Transacting
+from snowmelt.protocols.queue.state.producers import Producers
+from snowmelt.protocols.queue.state.staged import StagedBatches
+from snowmelt.protocols.queue.state.transactions import Transactions
 from snowmelt_world.families.queue import HURTS
 from snowmelt_world.families.queue_steps import StepLife
 from snowmelt_world.life import Ending, live

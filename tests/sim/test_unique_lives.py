@@ -2,7 +2,7 @@
 
 import pytest
 
-from snowmelt.protocols.queue.uniques import Uniques, _digest
+from snowmelt.protocols.queue.state.uniques import Uniques, _digest
 from snowmelt_world.families.queue import HURTS
 from snowmelt_world.families.queue_unique import UniqueLife
 from snowmelt_world.life import Ending, live

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import Located, Span
+from snowmelt.protocols.queue.api.calls import Located, Span
 from snowmelt.spark.columns import check_writable, readable, source_schema
 from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.options import sink_options, source_options

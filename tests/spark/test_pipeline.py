@@ -17,7 +17,7 @@ from snowmelt.cli.local import LocalCluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.errors import BadOption, DataLost, NoSuchQueue, StoreBusy
-from snowmelt.protocols.queue.calls import Located
+from snowmelt.protocols.queue.api.calls import Located
 from snowmelt.spark.failing import StageFailed, cause_of
 from snowmelt.spark.graph import in_order
 from snowmelt.spark.pipeline import Pipeline

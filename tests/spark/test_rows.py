@@ -15,8 +15,8 @@ from snowmelt.client.queue.bodies import packed_headers
 from snowmelt.core import times
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.queue.calls import ItemRun
-from snowmelt.protocols.queue.labels import Labels
+from snowmelt.protocols.queue.api.calls import ItemRun
+from snowmelt.protocols.queue.api.labels import Labels
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.rows import BYTES_MAX, ROWS_MAX, SMALL, Rows, labels_of
 from snowmelt.spark.staging import (

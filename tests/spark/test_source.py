@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from snowmelt.core.errors import DataLost
-from snowmelt.protocols.queue.labels import Labels
+from snowmelt.protocols.queue.api.labels import Labels
 from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.datasource import SnowmeltDataSource, of_session

@@ -11,8 +11,8 @@ from snowmelt.core.ahead import COUNT_MAX, MANY, Blob, Label, Number, Real, Unsi
 from snowmelt.core.errors import MessageError
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.words import Confirm
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.messages.words import Confirm
 from snowmelt.runtime.limits import Limits
 from snowmelt.wire import codec
 from snowmelt.wire.codec import MessageDecoder, encode

@@ -7,8 +7,8 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import MessageError
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Call
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.words import NOTHING, Bring
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.messages.words import NOTHING, Bring
 from snowmelt.wire.codec import CALL_BYTES_MAX, MessageDecoder, encode
 
 MANY = b"\xdd\x00\xff\xff\xff"

@@ -17,8 +17,8 @@ from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership import messages as words
 from snowmelt.protocols.multicast import calls as topics
 from snowmelt.protocols.multicast import messages as multicast
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue import words as queue
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.messages import words as queue
 from snowmelt.wire import codec
 from snowmelt.wire.codec import MessageDecoder, encode
 

@@ -25,7 +25,7 @@ import msgspec
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from snowmelt.protocols.queue.by_key import ByKey
+from snowmelt.protocols.queue.state.by_key import ByKey
 from snowmelt_doors.sqs.deduplication import Deduplication
 from snowmelt_doors.sqs.queues import SqsQueues
 from snowmelt_doors.sqs.receiving import MessageReceiver

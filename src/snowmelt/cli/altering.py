@@ -9,7 +9,7 @@ from snowmelt.cli.options import HERE, PlaceOptions, QueueName
 from snowmelt.cli.priority_flags import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
 from snowmelt.client.queue.rows import settings_object
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.queue.settings import FOR_EVER
+from snowmelt.protocols.queue.api.settings import FOR_EVER
 
 ORDER = typer.Option(hidden=True)
 """For what is settled for ever: the command refuses it with the reason."""

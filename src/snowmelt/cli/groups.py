@@ -16,7 +16,7 @@ from snowmelt.cli.tables import listing
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND
-from snowmelt.protocols.queue.calls import GroupStatus
+from snowmelt.protocols.queue.api.calls import GroupStatus
 
 groups = Commands(help="Groups of a queue: streams and pipelines.", no_args_is_help=True)
 

@@ -10,7 +10,7 @@ from snowmelt.cli.queue_show import age, peek_lines, seen_object
 from snowmelt.client.queue.one_item import DROPPED, READY, ItemOverview
 from snowmelt.core.errors import BadOption
 from snowmelt.core.shown import printable
-from snowmelt.protocols.queue.statuses import ItemStanding
+from snowmelt.protocols.queue.api.statuses import ItemStanding
 
 OVER = 4
 """As of a get that finds nothing."""

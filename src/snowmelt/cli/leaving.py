@@ -15,7 +15,7 @@ from snowmelt.client.cluster import Cluster
 from snowmelt.client.queue.overviews import QueueOverview
 from snowmelt.core.errors import BadOption, OutcomeUnknown, Unavailable
 from snowmelt.core.names import node_id
-from snowmelt.protocols.queue.drains import Drained
+from snowmelt.protocols.queue.api.drains import Drained
 
 LOOK: Final = 0.5
 STUCK_LOOKS: Final = 6

@@ -10,7 +10,7 @@ import typer
 from snowmelt.cli.node import read_coordinator
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.baton.fences import KEY as FENCES
-from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.runtime.migrate import Migration, Move
 
 

@@ -15,7 +15,7 @@ from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption, Empty, NotEmpty
-from snowmelt.protocols.queue.calls import COMMITTED_MAX, QueueStatus
+from snowmelt.protocols.queue.api.calls import COMMITTED_MAX, QueueStatus
 
 Queue = Fifo | PriorityQueue
 AT_ONCE: Final = 1_000

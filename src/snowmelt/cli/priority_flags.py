@@ -11,8 +11,8 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.queue.options import PriorityOptions, QueueOptions
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.queue.calls import QueueStatus
-from snowmelt.protocols.queue.settings import ANY
+from snowmelt.protocols.queue.api.calls import QueueStatus
+from snowmelt.protocols.queue.api.settings import ANY
 
 PRIORITY: Final = typer.Option(
     help="Of each item. A new queue becomes a priority queue.", metavar="NUMBER"

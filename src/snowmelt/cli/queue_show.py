@@ -10,10 +10,10 @@ from rich.table import Table
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.queue.rows import settings_object
 from snowmelt.core.shown import printable
-from snowmelt.protocols.queue.calls import QueueStatus
-from snowmelt.protocols.queue.deletes import COUNTS as IN_IT
-from snowmelt.protocols.queue.deletes import Deleted
-from snowmelt.protocols.queue.settings import ANY
+from snowmelt.protocols.queue.api.calls import QueueStatus
+from snowmelt.protocols.queue.api.deletes import COUNTS as IN_IT
+from snowmelt.protocols.queue.api.deletes import Deleted
+from snowmelt.protocols.queue.api.settings import ANY
 
 SHOWN_BYTES = 60
 COUNTS = (

@@ -21,7 +21,7 @@ from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.queue.rows import QueueRow, queue_row
 from snowmelt.core.errors import BadOption
 from snowmelt.core.shown import printable
-from snowmelt.protocols.queue.statuses import QueueStatus
+from snowmelt.protocols.queue.api.statuses import QueueStatus
 
 HEADS: Final = (
     "queue", "order", "ready", "leased", "oldest", "in/s", "out/s", "dead", "bytes", "leader",

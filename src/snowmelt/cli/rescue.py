@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from snowmelt.cli.tables import listing
-from snowmelt.protocols.queue.rescuing import CopyCondition, Housed
+from snowmelt.protocols.queue.controller.rescuing import CopyCondition, Housed
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.runtime.rescue import Rescue, RescuePlan
 

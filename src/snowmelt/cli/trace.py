@@ -11,7 +11,7 @@ from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
 from snowmelt.cli.queue_show import age
 from snowmelt.client.queue.item_trace import ItemTrace, TraceEntry
 from snowmelt.core.shown import printable
-from snowmelt.protocols.queue.statuses import TraceKind
+from snowmelt.protocols.queue.api.statuses import TraceKind
 
 
 def trace(

@@ -24,7 +24,7 @@ from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import Forget, GetStatus, Status
 from snowmelt.protocols.pool.introductions import PoolStatus
-from snowmelt.protocols.queue.drains import Drained
+from snowmelt.protocols.queue.api.drains import Drained
 from snowmelt.runtime.statistics import NodeStatistics
 
 

@@ -23,8 +23,8 @@ from importlib import import_module
 from typing import Any, Final, Protocol, Self, TypeAlias
 
 from snowmelt.core.headers import Headers
-from snowmelt.protocols.queue.calls import ItemRun
-from snowmelt.protocols.queue.labels import unpack
+from snowmelt.protocols.queue.api.calls import ItemRun
+from snowmelt.protocols.queue.api.labels import unpack
 
 API: Final = "opentelemetry.trace"
 CARRIED: Final = "traceparent"

@@ -25,9 +25,9 @@ from snowmelt.protocols.baton.calls import BatonLooks, BatonStatus, LookAtBatons
 from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.membership.messages import GetStatus, Status
 from snowmelt.protocols.pool.introductions import PoolStatus
-from snowmelt.protocols.queue.calls import Peek, Peeked
-from snowmelt.protocols.queue.parted.names import part_names
-from snowmelt.protocols.queue.statuses import Describe, QueueStatus
+from snowmelt.protocols.queue.api.calls import Peek, Peeked
+from snowmelt.protocols.queue.api.partition_names import part_names
+from snowmelt.protocols.queue.api.statuses import Describe, QueueStatus
 
 ROWS_MAX: Final = 10_000
 """So many queues are shown, as many as a cluster may have."""

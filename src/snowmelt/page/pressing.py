@@ -23,8 +23,8 @@ from snowmelt.core.errors import AccessDenied, SnowmeltError
 from snowmelt.core.users import User
 from snowmelt.page.port import NodePort
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.calls import Pause, Purge, Redrive
-from snowmelt.protocols.queue.statuses import ChangeItem, Place
+from snowmelt.protocols.queue.api.calls import Pause, Purge, Redrive
+from snowmelt.protocols.queue.api.statuses import ChangeItem, Place
 from snowmelt.wire.greeting import as_error
 
 SECONDS: Final = 10.0

@@ -33,7 +33,7 @@ from snowmelt.page.port import NodePort
 from snowmelt.page.pressing import Press, Presses
 from snowmelt.page.sessions import Sessions, cookie_in, set_cookie
 from snowmelt.page.watching import LISTENERS_MAX, PageWatcher
-from snowmelt.protocols.queue.parted.names import known_name
+from snowmelt.protocols.queue.api.partition_names import known_name
 from snowmelt.runtime.credentials import is_loopback
 from snowmelt.runtime.door import NOTHING
 from snowmelt.runtime.http.pages import SiteContext

@@ -34,7 +34,7 @@ from snowmelt.page.looking import (
     workers_of,
 )
 from snowmelt.page.port import NodePort
-from snowmelt.protocols.queue.statuses import QueueStatus
+from snowmelt.protocols.queue.api.statuses import QueueStatus
 from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.runtime.logs import tell
 

@@ -32,8 +32,8 @@ from snowmelt.core.users import ANYBODY, Right, User
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.multicast import calls as multicast
-from snowmelt.protocols.queue import calls as queue
-from snowmelt.protocols.queue.backups import Restore
+from snowmelt.protocols.queue.api import calls as queue
+from snowmelt.protocols.queue.api.backups import Restore
 from snowmelt.runtime.connection import LoopConnection, origin_of
 from snowmelt.runtime.logs import audit, tell
 from snowmelt.runtime.memory import MemoryAlarm
@@ -59,7 +59,7 @@ class Door:
     """Stands between the network and the machines of a node.
 
     >>> from snowmelt.core.names import Address
-    >>> from snowmelt.protocols.queue.messages import ListCopies
+    >>> from snowmelt.protocols.queue.messages.home_words import ListCopies
     >>> from snowmelt.protocols.membership import Member
     >>> came = []
     >>> door = Door(NodeId("n1"), Counts(), lambda source, _: came.append(source), lambda *_: None)

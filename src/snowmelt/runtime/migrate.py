@@ -53,9 +53,9 @@ from snowmelt.protocols.membership.records import (
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
 from snowmelt.protocols.membership.records import Change as Kept
 from snowmelt.protocols.membership.view import Ledger, Surpass
-from snowmelt.protocols.queue.homes import FIRST_IN_ETCD, FLOOR, FLOOR_IN_ETCD
-from snowmelt.protocols.queue.messages import Assignment
-from snowmelt.protocols.queue.rescuing import FIRST_TERM
+from snowmelt.protocols.queue.controller.homes import FIRST_IN_ETCD, FLOOR, FLOOR_IN_ETCD
+from snowmelt.protocols.queue.controller.rescuing import FIRST_TERM
+from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import EtcdConnection
 from snowmelt.runtime.folders import MEMBERSHIP, check_form

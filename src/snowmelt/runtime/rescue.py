@@ -39,8 +39,8 @@ from snowmelt.protocols.membership import rescuing as views
 from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, Unreadable, kept, twice
 from snowmelt.protocols.membership.rescuing import Cannot, Witness
 from snowmelt.protocols.membership.view import Ledger
-from snowmelt.protocols.queue import rescuing as homes
-from snowmelt.protocols.queue.rescuing import Housed, Trace
+from snowmelt.protocols.queue.controller import rescuing as homes
+from snowmelt.protocols.queue.controller.rescuing import Housed, Trace
 from snowmelt.runtime.folders import MEMBERSHIP, check_form, check_new, looked_at
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 
 HEADERS: Final[dict[str, DataType | None]] = {
     "false": None,

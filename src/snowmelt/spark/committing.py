@@ -35,7 +35,7 @@ from snowmelt.core.errors import (
     QueueExists,
     SequenceTooOld,
 )
-from snowmelt.protocols.queue.calls import Planned, Receipt, Share
+from snowmelt.protocols.queue.api.calls import Planned, Receipt, Share
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SinkOptions
 from snowmelt.spark.several import asked, queues_of

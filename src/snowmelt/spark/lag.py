@@ -23,7 +23,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from snowmelt.protocols.queue.parted.names import whole_of
+from snowmelt.protocols.queue.api.partition_names import whole_of
 from snowmelt.spark.offsets import VERSION
 
 

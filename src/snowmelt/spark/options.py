@@ -18,7 +18,7 @@ from snowmelt.client.queue.options import ProducerSequence, queue_settings, rank
 from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import queue_name
-from snowmelt.protocols.queue.settings import HOLD_LONGEST, TIMES
+from snowmelt.protocols.queue.api.settings import HOLD_LONGEST, TIMES
 
 TIMEOUT: Final = 60.0
 FIFO: Final = "fifo"

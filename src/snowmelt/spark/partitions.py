@@ -17,7 +17,7 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import Located, Span
+from snowmelt.protocols.queue.api.calls import Located, Span
 
 ROWS: Final = 262_144
 BYTES: Final = 64 << 20

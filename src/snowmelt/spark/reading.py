@@ -23,8 +23,8 @@ from snowmelt.client.leases.delivered import runs
 from snowmelt.client.queue.group_steps import GroupBodies
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.queue.calls import ItemRun, Span
-from snowmelt.protocols.queue.parted.names import whole_of
+from snowmelt.protocols.queue.api.calls import ItemRun, Span
+from snowmelt.protocols.queue.api.partition_names import whole_of
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SourceOptions
 from snowmelt.spark.partitions import TaskItems, cut, within

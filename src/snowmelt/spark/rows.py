@@ -16,8 +16,8 @@ from snowmelt.core.batch import OFFSET_BYTES, Buffer
 from snowmelt.core.errors import BadOption
 from snowmelt.core.headers import Headers
 from snowmelt.core.times import chained
-from snowmelt.protocols.queue.calls import ItemRun
-from snowmelt.protocols.queue.labels import Labels, are_labels, unpack
+from snowmelt.protocols.queue.api.calls import ItemRun
+from snowmelt.protocols.queue.api.labels import Labels, are_labels, unpack
 
 ROWS_MAX: Final = 32_768
 BYTES_MAX: Final = 8 << 20
@@ -32,7 +32,7 @@ class Rows:
     """Makes rows of one queue's parts, in the columns of one schema.
 
     >>> schema = pa.schema([("value", pa.binary()), ("position", pa.int64())])
-    >>> from snowmelt.protocols.queue import calls
+    >>> from snowmelt.protocols.queue.api import calls
     >>> part = calls.ItemRun(5, np.array([0, 1, 3], np.int32).tobytes(), b"abb")
     >>> [batch.to_pylist() for batch in Rows("raw", schema).of([part])]
     [[{'value': b'a', 'position': 5}, {'value': b'bb', 'position': 6}]]

@@ -29,7 +29,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from snowmelt.core.errors import BadOption, Empty
-from snowmelt.protocols.queue.parted.names import part_name
+from snowmelt.protocols.queue.api.partition_names import part_name
 from snowmelt.spark.columns import check_writable
 from snowmelt.spark.committing import PublicationName, StagedCommit, commit
 from snowmelt.spark.connections import LOOK_SECONDS, check_kind, cluster_at, known, queues_at

@@ -24,7 +24,7 @@ from snowmelt.client.queue.bodies import CALL_ITEMS
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.core.headers import Headers
-from snowmelt.protocols.queue.calls import Receipt
+from snowmelt.protocols.queue.api.calls import Receipt
 from snowmelt.spark.options import PRIORITY, SinkOptions
 from snowmelt.spark.rows import joined_rows, labels_of
 from snowmelt.spark.several import asked

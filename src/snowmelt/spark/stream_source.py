@@ -40,8 +40,8 @@ from pyspark.sql.types import StructType
 from snowmelt.client.cluster_async import Cluster
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, GroupRange, Mark
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
-from snowmelt.protocols.queue.calls import QueueStatus
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import QueueStatus
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.spark.batch_size import BatchSize
 from snowmelt.spark.columns import check_priority, readable, source_schema
 from snowmelt.spark.connections import PlannedPart, check_queues, cluster_at, known, queue_names

@@ -23,12 +23,12 @@ from snowmelt.protocols.multicast import calls as multicast_calls
 from snowmelt.protocols.multicast import messages as multicast_messages
 from snowmelt.protocols.pool import introductions as pool_introductions
 from snowmelt.protocols.pool import messages as pool_messages
-from snowmelt.protocols.queue import calls as fifo_calls
-from snowmelt.protocols.queue import messages as fifo_messages
-from snowmelt.protocols.queue import words as queue_words
-from snowmelt.protocols.queue.backups import Restore
-from snowmelt.protocols.queue.parted import words as parted_words
-from snowmelt.protocols.queue.parted.gathered import Gathered
+from snowmelt.protocols.queue.api import calls as fifo_calls
+from snowmelt.protocols.queue.api.backups import Restore
+from snowmelt.protocols.queue.api.gathered import Gathered
+from snowmelt.protocols.queue.messages import home_words as fifo_messages
+from snowmelt.protocols.queue.messages import partition_words as parted_words
+from snowmelt.protocols.queue.messages import words as queue_words
 
 # Nobody but its own process may tell a node to depart.
 Request = (

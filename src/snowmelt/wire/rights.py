@@ -25,12 +25,12 @@ from snowmelt.protocols.echo import messages as echo
 from snowmelt.protocols.membership import messages as membership
 from snowmelt.protocols.multicast import calls as multicast
 from snowmelt.protocols.pool import introductions as pool
-from snowmelt.protocols.queue import calls as queue
-from snowmelt.protocols.queue.backups import Restore, Save
-from snowmelt.protocols.queue.deletes import Delete
-from snowmelt.protocols.queue.drains import Drain
-from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
-from snowmelt.protocols.queue.statuses import (
+from snowmelt.protocols.queue.api import calls as queue
+from snowmelt.protocols.queue.api.backups import Restore, Save
+from snowmelt.protocols.queue.api.deletes import Delete
+from snowmelt.protocols.queue.api.drains import Drain
+from snowmelt.protocols.queue.api.schedules import ListSchedules, Schedule, Unschedule
+from snowmelt.protocols.queue.api.statuses import (
     ChangeItem,
     DescribeItem,
     ListConsumers,

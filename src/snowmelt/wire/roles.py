@@ -25,10 +25,10 @@ from snowmelt.protocols.arrow import Claim
 from snowmelt.protocols.baton import messages as baton
 from snowmelt.protocols.membership import messages as membership
 from snowmelt.protocols.multicast import messages as multicast
-from snowmelt.protocols.queue import messages as queue
-from snowmelt.protocols.queue import words
-from snowmelt.protocols.queue.parted import words as parted
-from snowmelt.protocols.queue.parted.names import part_name, whole_of
+from snowmelt.protocols.queue.api.partition_names import part_name, whole_of
+from snowmelt.protocols.queue.messages import home_words as queue
+from snowmelt.protocols.queue.messages import partition_words as parted
+from snowmelt.protocols.queue.messages import words
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.wire.codec import NODE_WORDS
 

@@ -17,9 +17,10 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.membership import Member, View
-from snowmelt.protocols.queue import QueueNode, calls
+from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt_world.disk import Disk, Ending
 
 ME = NodeId("n1")

@@ -27,10 +27,10 @@ from snowmelt.core.node import (
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.membership import CutOff, Member, View
 from snowmelt.protocols.queue import QueueNode
-from snowmelt.protocols.queue.calls import Get, Open, Put
+from snowmelt.protocols.queue.api.calls import Get, Open, Put
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.leader.terms import Terms
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.terms import Terms
 from snowmelt_world.disk import Disk, Ending
 
 CLIENT = NodeId("c-1")

@@ -16,9 +16,11 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.membership import Member, View
-from snowmelt.protocols.queue import QueueNode, calls, words
-from snowmelt.protocols.queue.messages import Assignment
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.messages import words
+from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt_world.disk import Disk
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")

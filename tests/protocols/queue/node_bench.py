@@ -20,10 +20,10 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Write
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.queue import QueueNode
-from snowmelt.protocols.queue.calls import Open, Put
+from snowmelt.protocols.queue.api.calls import Open, Put
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.state.state import QueueState
 from snowmelt_world.disk import Disk, Ending
 
 ME = Member(NodeId("n1"), Address("127.0.0.1", 4410), birth=1, start=1)

@@ -27,8 +27,9 @@ from snowmelt.core.node import (
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.membership import Member, View
-from snowmelt.protocols.queue import QueueNode, calls
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.disk import Disk
 
 WALL = 10**18

@@ -18,11 +18,11 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols.membership import Member, View
-from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.node import QueueNode, QueueTimer
-from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence, keeper_of
 
 MEMBERS = tuple(

@@ -13,13 +13,13 @@ from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.ages import Ages, DeliveryAges
-from snowmelt.protocols.queue.bodies import Bodies
-from snowmelt.protocols.queue.put_times import PutTimes
-from snowmelt.protocols.queue.records import records, restored
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import QueueState, leased
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.leader.ages import Ages, DeliveryAges
+from snowmelt.protocols.queue.state.put_times import PutTimes
+from snowmelt.protocols.queue.state.records import records, restored
+from snowmelt.protocols.queue.state.state import QueueState, leased
+from snowmelt.protocols.queue.store.bodies import Bodies
 
 
 def put(state: QueueState, count: int, wall: int, **more: Any) -> int:

@@ -13,8 +13,7 @@ from snowmelt.core.instant import milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import messages
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Alter,
     Changed,
     Describe,
@@ -26,8 +25,9 @@ from snowmelt.protocols.queue.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.words import Append
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.messages import home_words
+from snowmelt.protocols.queue.messages.words import Append
 
 
 def alter(bench: Three, **some: int) -> Any:
@@ -233,7 +233,7 @@ def test_who_leads_is_killed_when_it_is_decided_and_the_next_has_the_new_setting
     bench, master, _ = three()
     bench.told(master, 1)
     bench.drops.append(
-        lambda _s, target, one: target == master and isinstance(one, messages.Assignment)
+        lambda _s, target, one: target == master and isinstance(one, home_words.Assignment)
     )
     bench.call(master, Alter(bench.queue, (("items_max", 7),)))
     bench.run(1)
@@ -249,7 +249,7 @@ def test_who_leads_is_killed_when_it_is_decided_and_the_next_has_the_new_setting
 def test_who_leads_is_killed_before_it_is_decided_and_nothing_is_altered() -> None:
     bench, master, _ = three()
     bench.told(master, 1)
-    bench.drops.append(lambda _s, _t, one: isinstance(one, messages.ChangeSettings))
+    bench.drops.append(lambda _s, _t, one: isinstance(one, home_words.ChangeSettings))
     bench.call(master, Alter(bench.queue, (("items_max", 7),)))
     bench.run(1)
     bench.kill(master)

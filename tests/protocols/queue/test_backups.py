@@ -8,11 +8,11 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.backups import BROKEN, Lot, Restore, Restored, Save, Saved
-from snowmelt.protocols.queue.saving import AT_ONCE, READ_WITHIN
-from snowmelt.protocols.queue.segments import Segment, stored, unstored
-from snowmelt.protocols.queue.settings import ANY
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.backups import BROKEN, Lot, Restore, Restored, Save, Saved
+from snowmelt.protocols.queue.api.settings import ANY
+from snowmelt.protocols.queue.leader.maintenance.saving import AT_ONCE, READ_WITHIN
+from snowmelt.protocols.queue.state.segments import Segment, stored, unstored
 
 
 def with_items(count=4, **settings):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.queue.batches import (
+from snowmelt.protocols.queue.state.batches import (
     BLOCK_BATCHES,
     BLOCK_ITEMS,
     STAGED,

@@ -11,9 +11,9 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.calls import Get, Pause, PriorityRun, Put, Settle
-from snowmelt.protocols.queue.settings import ANY
-from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.protocols.queue.api.calls import Get, Pause, PriorityRun, Put, Settle
+from snowmelt.protocols.queue.api.settings import ANY
+from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
 
 
 def put(number, ranks, *, keyed):

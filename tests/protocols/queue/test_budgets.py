@@ -10,9 +10,10 @@ from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls, follower_progress
-from snowmelt.protocols.queue.labels import Labels, pack
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.labels import Labels, pack
 from snowmelt.protocols.queue.limits import QueueLimits
+from snowmelt.protocols.queue.replication import follower_progress
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import FRAME_BYTES_MAX
 

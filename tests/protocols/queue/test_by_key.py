@@ -18,17 +18,18 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import by_key, calls, key_names
-from snowmelt.protocols.queue.backups import Restore, Restored, Save
-from snowmelt.protocols.queue.by_key import ByKey
-from snowmelt.protocols.queue.labels import Labels, keys_of, pack
-from snowmelt.protocols.queue.one_item import change_item
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.backups import Restore, Restored, Save
+from snowmelt.protocols.queue.api.labels import Labels, keys_of, pack
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.api.statuses import ChangeItem
+from snowmelt.protocols.queue.leader.one_item import change_item
 from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.pacing import Pace
-from snowmelt.protocols.queue.records import records, restored
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import QueueState, delivered
-from snowmelt.protocols.queue.statuses import ChangeItem
+from snowmelt.protocols.queue.state import by_key, key_names
+from snowmelt.protocols.queue.state.by_key import ByKey
+from snowmelt.protocols.queue.state.pacing import Pace
+from snowmelt.protocols.queue.state.records import records, restored
+from snowmelt.protocols.queue.state.state import QueueState, delivered
 
 FIXTURE = HealthCheck.function_scoped_fixture
 A, B, C = b"a", b"b", b"c"

@@ -11,15 +11,15 @@ import pytest
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue import by_key, key_names
-from snowmelt.protocols.queue.one_item import change_item
-from snowmelt.protocols.queue.records import records, restored
-from snowmelt.protocols.queue.retention import age_out
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.settling import split_off
-from snowmelt.protocols.queue.state import Lease, QueueState
-from snowmelt.protocols.queue.statuses import ChangeItem
-from snowmelt.protocols.queue.transactions import TransactionName
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.api.statuses import ChangeItem
+from snowmelt.protocols.queue.leader.one_item import change_item
+from snowmelt.protocols.queue.leader.retention import age_out
+from snowmelt.protocols.queue.leader.settling import split_off
+from snowmelt.protocols.queue.state import by_key, key_names
+from snowmelt.protocols.queue.state.records import records, restored
+from snowmelt.protocols.queue.state.state import Lease, QueueState
+from snowmelt.protocols.queue.state.transactions import TransactionName
 from wide import wide
 
 MOST = 1 << 20

@@ -6,8 +6,8 @@ from three_bench import Three, settled, without_steps
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import BULK
-from snowmelt.protocols.queue import copy
-from snowmelt.protocols.queue.words import Append, SnapshotChunk
+from snowmelt.protocols.queue.messages.words import Append, SnapshotChunk
+from snowmelt.protocols.queue.store import copy
 
 PACE = 0.01
 

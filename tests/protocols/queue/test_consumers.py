@@ -5,12 +5,12 @@ from nodes_bench import Nodes
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.consumers import Using
-from snowmelt.protocols.queue.deadlines import Deadlines
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import Lease
-from snowmelt.protocols.queue.statuses import Consumers, ListConsumers
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.statuses import Consumers, ListConsumers
+from snowmelt.protocols.queue.leader.consumers import Using
+from snowmelt.protocols.queue.leader.deadlines import Deadlines
+from snowmelt.protocols.queue.state.state import Lease
 
 ONE = (b"\x00\x00\x00\x00\x03\x00\x00\x00", b"one")
 

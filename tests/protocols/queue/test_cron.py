@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from snowmelt.client.queue.timetables import timetable
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.queue.cron import AGAIN_AFTER, DAY, Cron, Zone, date_of
+from snowmelt.protocols.queue.api.cron import AGAIN_AFTER, DAY, Cron, Zone, date_of
 from wide import wide
 
 ZONES = (

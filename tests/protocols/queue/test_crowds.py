@@ -11,7 +11,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Assign,
     Assigned,
     Describe,
@@ -26,9 +26,9 @@ from snowmelt.protocols.queue.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.queue.deadlines import Deadlines
+from snowmelt.protocols.queue.leader.deadlines import Deadlines
+from snowmelt.protocols.queue.leader.open_calls import PUT_COST
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.open_calls import PUT_COST
 
 EMPTY = bytes(8)
 """The offsets of one item without a byte."""

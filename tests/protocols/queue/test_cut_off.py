@@ -9,8 +9,8 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import AskAnother, Declined
-from snowmelt.protocols.queue.calls import Get, Leased, ListQueues, Open, Put, PutDone
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import Get, Leased, ListQueues, Open, Put, PutDone
+from snowmelt.protocols.queue.api.settings import QueueSettings
 
 
 class Bench(ClusterBench):

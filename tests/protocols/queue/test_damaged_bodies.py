@@ -7,8 +7,8 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.words import FetchBodies, FetchedBodies, SnapshotChunk
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.messages.words import FetchBodies, FetchedBodies, SnapshotChunk
 
 ITEMS = [b"%03d" % at for at in range(600)]
 

@@ -9,7 +9,7 @@ from node_bench import NodeBench
 from snowmelt.client.fifo.steps import due_of
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Describe,
     Get,
     PublishStaged,

@@ -12,11 +12,11 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Requested
 from snowmelt.core.record import BULK
-from snowmelt.protocols.queue import messages
-from snowmelt.protocols.queue.calls import Describe, Get, Open, Pause, Put, Settle
-from snowmelt.protocols.queue.deletes import Delete, Deleted
+from snowmelt.protocols.queue.api.calls import Describe, Get, Open, Pause, Put, Settle
+from snowmelt.protocols.queue.api.deletes import Delete, Deleted
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.messages import home_words
 
 
 def with_three(count: int = 3, limits: QueueLimits = LIMITS, **settings: Any) -> ClusterBench:
@@ -288,7 +288,7 @@ def test_a_leader_that_closed_it_leads_again_when_nobody_wrote_that_down() -> No
     bench = ClusterBench(4)
     queue, *_ = bench.beside(replicas=3)
     bench.put("n2", 1, queue)
-    bench.drops.append(lambda *one: isinstance(one[2], messages.CopyClosed))
+    bench.drops.append(lambda *one: isinstance(one[2], home_words.CopyClosed))
     bench.call("n2", Delete(queue))
     bench.run(1)
     bench.drops.clear()

@@ -3,10 +3,10 @@
 from nodes_bench import Nodes
 
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.drains import Drain, Drained
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.words import SnapshotChunk
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.drains import Drain, Drained
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.messages.words import SnapshotChunk
 
 ONE = (b"\x00\x00\x00\x00\x03\x00\x00\x00", b"one")
 

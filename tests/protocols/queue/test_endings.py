@@ -6,10 +6,10 @@ import pytest
 
 from snowmelt.core.interval import Interval, merged
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue.endings import ENDED, FOLD
-from snowmelt.protocols.queue.records import changed, records, restored
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.state.endings import ENDED, FOLD
+from snowmelt.protocols.queue.state.records import changed, records, restored
+from snowmelt.protocols.queue.state.state import QueueState
 
 
 class Written:

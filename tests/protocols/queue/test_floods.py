@@ -13,14 +13,14 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist, Requested, Send
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.membership import View
-from snowmelt.protocols.queue.calls import Open, Opened
-from snowmelt.protocols.queue.creation import QueueCreation
-from snowmelt.protocols.queue.founding import LONGEST, Foundations
+from snowmelt.protocols.queue.api.calls import Open, Opened
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.controller.creation import QueueCreation
+from snowmelt.protocols.queue.controller.founding import LONGEST, Foundations
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.messages import Assignment, LocateQueue
-from snowmelt.protocols.queue.metadata_cache import MetadataCache
+from snowmelt.protocols.queue.messages.home_words import Assignment, LocateQueue
+from snowmelt.protocols.queue.metadata.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.settings import QueueSettings
 from snowmelt.protocols.queue.streams import Presence, keeper_of, node_of
 
 MEMBERS = tuple(Nodes(3).members.values())

@@ -14,9 +14,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persisted, PersistFailed
 from snowmelt.core.record import BULK, Write
 from snowmelt.protocols.calling import FIRST_WAIT, Declined
-from snowmelt.protocols.queue import copy, sending
-from snowmelt.protocols.queue import write_queue as writes
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Assign,
     Assigned,
     Get,
@@ -26,6 +24,9 @@ from snowmelt.protocols.queue.calls import (
     Receipt,
     Settle,
 )
+from snowmelt.protocols.queue.replication import sending
+from snowmelt.protocols.queue.store import copy
+from snowmelt.protocols.queue.store import write_queue as writes
 from snowmelt_world.disk import Disk
 
 FEW = 5

@@ -10,17 +10,17 @@ from three_bench import Three, got, settled, three
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persist, Requested
-from snowmelt.protocols.queue import copy as ring
-from snowmelt.protocols.queue import sending
-from snowmelt.protocols.queue.calls import Describe, PutDone
-from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.follower_progress import FollowerProgress
-from snowmelt.protocols.queue.messages import Aside
-from snowmelt.protocols.queue.sending import Sending
-from snowmelt.protocols.queue.transfer import Transfer
-from snowmelt.protocols.queue.words import Bring, Head, OwnStep, SnapshotChunk
-from snowmelt.protocols.queue.write_queue import WriteQueue
+from snowmelt.protocols.queue.api.calls import Describe, PutDone
+from snowmelt.protocols.queue.follower.transfer import Transfer
+from snowmelt.protocols.queue.messages.home_words import Aside
+from snowmelt.protocols.queue.messages.words import Bring, Head, OwnStep, SnapshotChunk
+from snowmelt.protocols.queue.replication import sending
+from snowmelt.protocols.queue.replication.follower_progress import FollowerProgress
+from snowmelt.protocols.queue.replication.sending import Sending
+from snowmelt.protocols.queue.store import copy as ring
+from snowmelt.protocols.queue.store.copies import Copies
+from snowmelt.protocols.queue.store.copy import Copy
+from snowmelt.protocols.queue.store.write_queue import WriteQueue
 
 
 def copies(bench: ClusterBench, name: str) -> Copies:

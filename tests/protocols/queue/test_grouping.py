@@ -8,10 +8,10 @@ from queue_bench import Bench, values
 
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.calls import Changed, Fetch, Fetched
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.calls import Changed, Fetch, Fetched
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.records import restored
+from snowmelt.protocols.queue.state.records import restored
 
 MANY = 1 << 40
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.groups import GroupState
+from snowmelt.protocols.queue.state.groups import GroupState
 
 
 @pytest.mark.parametrize("seed", range(50))

@@ -11,9 +11,9 @@ from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.membership import HandedOver, Leaving
-from snowmelt.protocols.queue.calls import Alter, Changed, Describe, Open, Opened, PutDone
-from snowmelt.protocols.queue.growing import AT_ONCE
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import Alter, Changed, Describe, Open, Opened, PutDone
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.controller.growing import AT_ONCE
 
 UNSAID = QueueSettings(replicas=0)
 

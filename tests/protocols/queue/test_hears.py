@@ -3,8 +3,10 @@
 from random import Random
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import MESSAGES, QueueNode, calls, words
-from snowmelt.protocols.queue.parted import words as parted
+from snowmelt.protocols.queue import MESSAGES, QueueNode
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.messages import partition_words as parted
+from snowmelt.protocols.queue.messages import words
 
 WITHIN = {
     parted.Post,

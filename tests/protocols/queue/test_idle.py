@@ -5,8 +5,8 @@ from node_bench import NodeBench
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import Get, Settle
-from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.api.calls import Get, Settle
+from snowmelt.protocols.queue.leader.leader import Leader
 
 
 def many(queues: int) -> NodeBench:

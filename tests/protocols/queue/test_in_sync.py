@@ -8,16 +8,16 @@ from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Send
 from snowmelt.protocols.membership import Member, View
-from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.follower_progress import FollowerProgress, Followers
-from snowmelt.protocols.queue.in_sync import InSync
-from snowmelt.protocols.queue.messages import Among, Assignment
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.messages.home_words import Among, Assignment
+from snowmelt.protocols.queue.messages.words import Head
 from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.send_window import SendWindow
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.replication.follower_progress import FollowerProgress, Followers
+from snowmelt.protocols.queue.replication.in_sync import InSync
+from snowmelt.protocols.queue.replication.takeover import TakeOver
+from snowmelt.protocols.queue.store.copy import Copy
+from snowmelt.protocols.queue.store.send_window import SendWindow
 from snowmelt.protocols.queue.streams import Presence
-from snowmelt.protocols.queue.takeover import TakeOver
-from snowmelt.protocols.queue.words import Head
 
 ANN, BOB, COB = KEEPERS = ("n1/1", "n2/1", "n3/1")
 

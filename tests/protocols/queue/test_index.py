@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from snowmelt.core.keys import packed
-from snowmelt.protocols.queue import index as module
-from snowmelt.protocols.queue.index import Index, entries_of
+from snowmelt.protocols.queue.state import index as module
+from snowmelt.protocols.queue.state.index import Index, entries_of
 
 KEYS = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))
 

@@ -7,11 +7,11 @@ from nodes_bench import WALL, Nodes
 
 from snowmelt.core.instant import SECOND
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.copy import MOMENT, MOMENTS_MAX, Copy
-from snowmelt.protocols.queue.item_trace import STEPS_MAX
-from snowmelt.protocols.queue.statuses import ChangeItem, ItemStanding, TracedItem, TraceItem
-from snowmelt.protocols.queue.words import Head
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.statuses import ChangeItem, ItemStanding, TracedItem, TraceItem
+from snowmelt.protocols.queue.leader.item_trace import STEPS_MAX
+from snowmelt.protocols.queue.messages.words import Head
+from snowmelt.protocols.queue.store.copy import MOMENT, MOMENTS_MAX, Copy
 
 FIRST = (Interval(0, 1),)
 

@@ -13,8 +13,7 @@ from snowmelt.core.interval import Interval, merged
 from snowmelt.core.keys import of_float, packed, unpacked
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.batches import Batches
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Describe,
     Get,
     Peek,
@@ -25,12 +24,13 @@ from snowmelt.protocols.queue.calls import (
     Select,
     Settle,
 )
-from snowmelt.protocols.queue.keys import KeysByPosition
-from snowmelt.protocols.queue.labels import Labels, pack
+from snowmelt.protocols.queue.api.labels import Labels, pack
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.records import changed, records, restored
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.state.batches import Batches
+from snowmelt.protocols.queue.state.keys import KeysByPosition
+from snowmelt.protocols.queue.state.records import changed, records, restored
+from snowmelt.protocols.queue.state.state import QueueState
 
 LEAST, MOST = -(2**63), 2**63 - 1
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from snowmelt.core.batch import Batch
-from snowmelt.protocols.queue.labels import Labels, are_labels, checked, pack, sliced, unpack
-from snowmelt.protocols.queue.segments import Segment, part_of, stored, unstored
+from snowmelt.protocols.queue.api.labels import Labels, are_labels, checked, pack, sliced, unpack
+from snowmelt.protocols.queue.state.segments import Segment, part_of, stored, unstored
 
 SOON = 4.0
 HUGE = b"\xff\xff\xff\xff"

@@ -7,13 +7,13 @@ import pytest
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Send
-from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.follower_progress import FollowerProgress, Followers
-from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.messages.words import Append, Body, Head
 from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.send_window import LOST_AFTER, SendWindow
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.words import Append, Body, Head
+from snowmelt.protocols.queue.replication.follower_progress import FollowerProgress, Followers
+from snowmelt.protocols.queue.store.copy import Copy
+from snowmelt.protocols.queue.store.send_window import LOST_AFTER, SendWindow
 
 LARGE = 20 << 20
 

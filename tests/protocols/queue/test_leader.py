@@ -4,7 +4,7 @@ import msgspec
 from queue_bench import Bench, values
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.limits import LIMITS
 
 MANY = 1 << 40

@@ -11,10 +11,10 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Gone
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.parted.gathered import Gathered
-from snowmelt.protocols.queue.parted.phase_stamp import PhaseStamp
-from snowmelt.protocols.queue.parted.words import (
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.gathered import Gathered
+from snowmelt.protocols.queue.api.phase_stamp import PhaseStamp
+from snowmelt.protocols.queue.messages.partition_words import (
     CancelPartedGet,
     Grant,
     NextPhase,

@@ -9,7 +9,7 @@ from cluster_bench import ClusterBench
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Assign,
     Describe,
     Get,

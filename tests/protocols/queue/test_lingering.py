@@ -7,7 +7,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.calls import Put, PutDone, Settle
+from snowmelt.protocols.queue.api.calls import Put, PutDone, Settle
 
 
 @pytest.mark.parametrize("needed", [1, 2])

@@ -6,13 +6,13 @@ from queue_bench import Bench, values
 
 from snowmelt.core.instant import milliseconds
 from snowmelt.core.node import Loaded
-from snowmelt.protocols.queue.calls import Get
-from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.log import BOUND_AHEAD
-from snowmelt.protocols.queue.messages import Assignment
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.takeover import TakeOver
-from snowmelt.protocols.queue.words import Head
+from snowmelt.protocols.queue.api.calls import Get
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.messages.words import Head
+from snowmelt.protocols.queue.replication.log import BOUND_AHEAD
+from snowmelt.protocols.queue.replication.takeover import TakeOver
+from snowmelt.protocols.queue.store.copy import Copy
 
 LINGER = milliseconds(50)
 

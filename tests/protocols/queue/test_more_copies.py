@@ -8,8 +8,8 @@ from three_bench import without_steps
 
 from snowmelt.core.batch import Batch
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.calls import Alter, Changed, Describe, PutDone
-from snowmelt.protocols.queue.messages import Activate
+from snowmelt.protocols.queue.api.calls import Alter, Changed, Describe, PutDone
+from snowmelt.protocols.queue.messages.home_words import Activate
 
 
 class Bench(ClusterBench):

@@ -13,9 +13,9 @@ from snowmelt.core.errors import OutcomeUnknown
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Requested
 from snowmelt.protocols.calling import Elsewhere
-from snowmelt.protocols.queue.calls import Describe, Get, Open
-from snowmelt.protocols.queue.messages import LocateQueue
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import Describe, Get, Open
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.messages.home_words import LocateQueue
 
 CALLS = 256
 QUEUE = "mails"

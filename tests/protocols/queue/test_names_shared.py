@@ -8,10 +8,10 @@ from nodes_bench import Nodes
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Came, Declined, Elsewhere, Gone
-from snowmelt.protocols.queue.calls import Open, Opened
-from snowmelt.protocols.queue.deletes import Delete, Deleted
+from snowmelt.protocols.queue.api.calls import Open, Opened
+from snowmelt.protocols.queue.api.deletes import Delete, Deleted
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.settings import QueueSettings
 
 MOST = 20
 

@@ -12,10 +12,10 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Halt
 from snowmelt.core.record import Record
 from snowmelt.protocols.queue import QueueNode
-from snowmelt.protocols.queue.calls import Get, PublishStaged, Purge, Put, PutDone
-from snowmelt.protocols.queue.copy import FORM
+from snowmelt.protocols.queue.api.calls import Get, PublishStaged, Purge, Put, PutDone
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.words import Fenced
+from snowmelt.protocols.queue.messages.words import Fenced
+from snowmelt.protocols.queue.store.copy import FORM
 
 # --- numbers that are too old ---------------------------------------------------------------------
 

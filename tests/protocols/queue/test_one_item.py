@@ -3,8 +3,8 @@
 import pytest
 from nodes_bench import Nodes
 
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.statuses import ChangeItem, DescribeItem, ItemStanding, ShowItem
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.statuses import ChangeItem, DescribeItem, ItemStanding, ShowItem
 
 
 def standing(nodes: Nodes, position: int) -> ItemStanding:

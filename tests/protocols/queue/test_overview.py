@@ -4,9 +4,9 @@ from nodes_bench import Nodes
 
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.statuses import Overview, Overviewed
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.statuses import Overview, Overviewed
 
 
 def led(nodes: Nodes, at: str) -> list[str]:

@@ -9,15 +9,14 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Requested
-from snowmelt.protocols.queue import calls, words
-from snowmelt.protocols.queue.batches import StoredBatch
-from snowmelt.protocols.queue.labels import Labels, pack
-from snowmelt.protocols.queue.log import BOUND_AHEAD, Log
-from snowmelt.protocols.queue.parted.names import home_of
-from snowmelt.protocols.queue.parted.partition import Partition
-from snowmelt.protocols.queue.parted.phase_stamp import PhaseStamp
-from snowmelt.protocols.queue.parted.phases import share_out
-from snowmelt.protocols.queue.parted.words import (
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.labels import Labels, pack
+from snowmelt.protocols.queue.api.partition_names import home_of
+from snowmelt.protocols.queue.api.phase_stamp import PhaseStamp
+from snowmelt.protocols.queue.leader.parted.partition import Partition
+from snowmelt.protocols.queue.leader.parted.phases import share_out
+from snowmelt.protocols.queue.messages import words
+from snowmelt.protocols.queue.messages.partition_words import (
     Grant,
     Holds,
     NextPhase,
@@ -28,7 +27,9 @@ from snowmelt.protocols.queue.parted.words import (
     Ready,
     RequestNumbers,
 )
-from snowmelt.protocols.queue.words import Say
+from snowmelt.protocols.queue.messages.words import Say
+from snowmelt.protocols.queue.replication.log import BOUND_AHEAD, Log
+from snowmelt.protocols.queue.state.batches import StoredBatch
 
 ANCHOR = 7
 MOST = 1 << 40

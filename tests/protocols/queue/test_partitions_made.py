@@ -7,12 +7,12 @@ import pytest
 from cluster_bench import ClusterBench
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import messages
-from snowmelt.protocols.queue.calls import Describe, ListQueues, Open, Opened
-from snowmelt.protocols.queue.deletes import Delete
+from snowmelt.protocols.queue.api.calls import Describe, ListQueues, Open, Opened
+from snowmelt.protocols.queue.api.deletes import Delete
+from snowmelt.protocols.queue.api.partition_names import part_names
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.parted.names import part_names
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.messages import home_words
 
 
 def whole(count: int = 3, limits: QueueLimits = LIMITS, **settings: Any) -> ClusterBench:
@@ -23,7 +23,7 @@ def whole(count: int = 3, limits: QueueLimits = LIMITS, **settings: Any) -> Clus
     return bench
 
 
-def known(bench: ClusterBench, node: str = "n1") -> dict[str, messages.Assignment]:
+def known(bench: ClusterBench, node: str = "n1") -> dict[str, home_words.Assignment]:
     """The homes that the coordinator knows."""
     slot = bench.slots[NodeId(node)]
     assert slot.node is not None
@@ -99,7 +99,7 @@ def interrupted(bench: ClusterBench, made: int) -> None:
     """The coordinator's process ends once so many are made, and with it who asked for them."""
     bench.drops.append(
         lambda _source, _target, message: (
-            isinstance(message, messages.Assignment) and len(known(bench)) >= made
+            isinstance(message, home_words.Assignment) and len(known(bench)) >= made
         )
     )
     bench.call("n2", Open("log", QueueSettings(replicas=2, partitions=6)))

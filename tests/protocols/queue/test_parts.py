@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.queue.calls import ItemRun
-from snowmelt.protocols.queue.segments import (
+from snowmelt.protocols.queue.api.calls import ItemRun
+from snowmelt.protocols.queue.state.segments import (
     Segment,
     joined,
     part_of,

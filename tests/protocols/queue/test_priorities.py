@@ -16,8 +16,7 @@ from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.blocks import STAGED
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Describe,
     Get,
     Open,
@@ -30,10 +29,11 @@ from snowmelt.protocols.queue.calls import (
     Select,
     Settle,
 )
-from snowmelt.protocols.queue.labels import Labels, pack, unpack
-from snowmelt.protocols.queue.records import changed
-from snowmelt.protocols.queue.settings import QueueSettings, differences
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.api.labels import Labels, pack, unpack
+from snowmelt.protocols.queue.api.settings import QueueSettings, differences
+from snowmelt.protocols.queue.state.blocks import STAGED
+from snowmelt.protocols.queue.state.records import changed
+from snowmelt.protocols.queue.state.state import QueueState
 
 ONE = 1 << 48
 """Where positions of priority 1 begin."""

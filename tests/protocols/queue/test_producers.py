@@ -7,7 +7,7 @@ import pytest
 
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.producers import FORGET_AFTER, NOT_REMEMBERED, Edges, Producers
+from snowmelt.protocols.queue.state.producers import FORGET_AFTER, NOT_REMEMBERED, Edges, Producers
 
 
 class Journal:

@@ -7,10 +7,10 @@ from alone import Alone
 from test_staging import publish, stage, status
 
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import publications
-from snowmelt.protocols.queue.calls import Plan, Planned, PutDone, Receipt, Share
+from snowmelt.protocols.queue.api.calls import Plan, Planned, PutDone, Receipt, Share
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.publications import PLANS_MAX
+from snowmelt.protocols.queue.state import publications
+from snowmelt.protocols.queue.state.publications import PLANS_MAX
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from snowmelt.core.instant import SECOND
 from snowmelt.core.interval import Interval
 from snowmelt.core.node import Persist
 from snowmelt.core.record import Write
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.calls import ItemRun
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.calls import ItemRun
 
 rows = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=6)
 

@@ -5,9 +5,8 @@ import pytest
 
 from snowmelt.core.errors import StoreVersion
 from snowmelt.core.record import Record
-from snowmelt.protocols.queue.copy import FORM, CopyHeader
-from snowmelt.protocols.queue.messages import Assignment
-from snowmelt.protocols.queue.rescuing import (
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.controller.rescuing import (
     FIRST_TERM,
     TERMS_LEFT_OUT,
     CopyCondition,
@@ -17,8 +16,9 @@ from snowmelt.protocols.queue.rescuing import (
     traces,
     written,
 )
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.words import Head
+from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.messages.words import Head
+from snowmelt.protocols.queue.store.copy import FORM, CopyHeader
 
 N1, N2, N3, NEW = "n1/1", "n2/2", "n3/3", "n1/f"
 

@@ -8,13 +8,13 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.leader.retention import age_out
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.put_times import PutTimes
-from snowmelt.protocols.queue.records import records, restored
-from snowmelt.protocols.queue.retention import age_out
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.state.put_times import PutTimes
+from snowmelt.protocols.queue.state.records import records, restored
+from snowmelt.protocols.queue.state.state import QueueState
 
 KEPT = seconds(30)
 

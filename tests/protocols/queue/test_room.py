@@ -11,7 +11,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.queue.calls import Describe, Get, Purge, Put, PutDone, Settle
+from snowmelt.protocols.queue.api.calls import Describe, Get, Purge, Put, PutDone, Settle
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 
 

@@ -14,9 +14,9 @@ from snowmelt.core.instant import SECOND, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.cron import Cron, shown
-from snowmelt.protocols.queue.schedules import (
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.cron import Cron, shown
+from snowmelt.protocols.queue.api.schedules import (
     MOMENT_HEADER,
     NAME_HEADER,
     SCHEDULES_MAX,
@@ -28,8 +28,8 @@ from snowmelt.protocols.queue.schedules import (
     Unschedule,
     What,
 )
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.state.state import QueueState
 
 HOURLY = Cron(1, 2**24 - 1, 2**32 - 2, 2**13 - 2, 2**7 - 1, elapsed=True)
 

@@ -2,15 +2,15 @@
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.record import Erase
-from snowmelt.protocols.queue.batches import SPREAD
-from snowmelt.protocols.queue.blocks import STAGED
-from snowmelt.protocols.queue.copy import Copy, body_key
-from snowmelt.protocols.queue.records import records
-from snowmelt.protocols.queue.sending import Sending
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.staged import StagedBatch
-from snowmelt.protocols.queue.state import QueueState
-from snowmelt.protocols.queue.words import Head
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.messages.words import Head
+from snowmelt.protocols.queue.replication.sending import Sending
+from snowmelt.protocols.queue.state.batches import SPREAD
+from snowmelt.protocols.queue.state.blocks import STAGED
+from snowmelt.protocols.queue.state.records import records
+from snowmelt.protocols.queue.state.staged import StagedBatch
+from snowmelt.protocols.queue.state.state import QueueState
+from snowmelt.protocols.queue.store.copy import Copy, body_key
 
 
 def copied():

@@ -9,9 +9,10 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls, settling
-from snowmelt.protocols.queue.records import records, restored
-from snowmelt.protocols.queue.settling import split_off
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.leader import settling
+from snowmelt.protocols.queue.leader.settling import split_off
+from snowmelt.protocols.queue.state.records import records, restored
 
 STEPS = st.lists(
     st.tuples(st.sampled_from((*KINDS, "split")), st.integers(1, 9), st.integers(0, 9)),

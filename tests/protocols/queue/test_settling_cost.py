@@ -8,10 +8,10 @@ from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.asking import PIECES_MAX
-from snowmelt.protocols.queue.calls import Describe, Get, Redrive, Settle, Settled
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.api.asking import PIECES_MAX
+from snowmelt.protocols.queue.api.calls import Describe, Get, Redrive, Settle, Settled
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.state.state import QueueState
 
 
 def leased(items: int, every: int = 1) -> tuple[NodeBench, int]:

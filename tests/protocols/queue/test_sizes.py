@@ -9,7 +9,7 @@ import pytest
 from node_bench import NodeBench
 
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.calls import Assign, Describe, Fetch, Plan, Put, Span
+from snowmelt.protocols.queue.api.calls import Assign, Describe, Fetch, Plan, Put, Span
 
 MUCH = 4_000_000
 NAME = "a" * MUCH

@@ -13,8 +13,9 @@ from snowmelt.core.node import Announced, Received
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import HandedOver, Leaving
-from snowmelt.protocols.queue import calls, words
-from snowmelt.protocols.queue.batches import SPREAD, parsed
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.messages import words
+from snowmelt.protocols.queue.state.batches import SPREAD, parsed
 
 MANY = 1 << 30
 

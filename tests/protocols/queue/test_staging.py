@@ -10,8 +10,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Requested
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.blocks import STAGED
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Describe,
     Get,
     PublishStaged,
@@ -23,6 +22,7 @@ from snowmelt.protocols.queue.calls import (
     Settled,
 )
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
+from snowmelt.protocols.queue.state.blocks import STAGED
 
 HOUR = Duration(3600 * SECOND)
 

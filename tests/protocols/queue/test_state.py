@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import packed
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.publications import PublicationRecord
-from snowmelt.protocols.queue.records import changed, records, restored
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.staged import StagedBatch
-from snowmelt.protocols.queue.state import STATUS, QueueState
+from snowmelt.protocols.queue.state.publications import PublicationRecord
+from snowmelt.protocols.queue.state.records import changed, records, restored
+from snowmelt.protocols.queue.state.staged import StagedBatch
+from snowmelt.protocols.queue.state.state import STATUS, QueueState
 
 ANN, BOB = NodeId("ann"), NodeId("bob")
 

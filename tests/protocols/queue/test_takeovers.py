@@ -6,7 +6,7 @@ import pytest
 from cluster_bench import ClusterBench
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.calls import PutDone
+from snowmelt.protocols.queue.api.calls import PutDone
 
 MESSAGES = 8
 """A takeover of three nodes is over after fewer."""

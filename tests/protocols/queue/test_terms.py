@@ -10,9 +10,10 @@ from cluster_bench import ClusterBench
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import copy, sending
-from snowmelt.protocols.queue.calls import Put, PutDone
-from snowmelt.protocols.queue.words import Head
+from snowmelt.protocols.queue.api.calls import Put, PutDone
+from snowmelt.protocols.queue.messages.words import Head
+from snowmelt.protocols.queue.replication import sending
+from snowmelt.protocols.queue.store import copy
 
 
 def bodies(leased: Any) -> list[bytes]:

@@ -7,11 +7,11 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.record import Erase, Write
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.labels import Labels, pack, unpack
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.labels import Labels, pack, unpack
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.words import OwnFence, Thinned
-from snowmelt.protocols.queue.write_queue import WriteQueue
+from snowmelt.protocols.queue.messages.words import OwnFence, Thinned
+from snowmelt.protocols.queue.store.write_queue import WriteQueue
 
 EACH, PUTS = 100, 20
 LIMITS = QueueLimits(recent_bytes=0, spare_bytes=1_000)

@@ -12,8 +12,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist
 from snowmelt.protocols.calling import AskAnother, Declined
-from snowmelt.protocols.queue.calls import Get, Leased, Purge, Put, PutDone, Settle
-from snowmelt.protocols.queue.words import Appended
+from snowmelt.protocols.queue.api.calls import Get, Leased, Purge, Put, PutDone, Settle
+from snowmelt.protocols.queue.messages.words import Appended
 from snowmelt_world.disk import Ending
 
 

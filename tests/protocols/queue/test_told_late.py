@@ -14,8 +14,7 @@ from snowmelt.protocols import membership, queue
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import Identity, MembershipSettings
-from snowmelt.protocols.queue import words
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Assign,
     Changed,
     Describe,
@@ -32,8 +31,9 @@ from snowmelt.protocols.queue.calls import (
     Settled,
     Survey,
 )
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.messages import words
 from snowmelt_world.families.membership import Founder
 from snowmelt_world.world import Observer, World
 

@@ -9,11 +9,13 @@ from cluster_bench import ClusterBench
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue import calls, transactions, words
-from snowmelt.protocols.queue.deletes import Delete
-from snowmelt.protocols.queue.parted.words import Numbers
-from snowmelt.protocols.queue.records import records, restored
-from snowmelt.protocols.queue.statuses import ChangeItem
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.deletes import Delete
+from snowmelt.protocols.queue.api.statuses import ChangeItem
+from snowmelt.protocols.queue.messages import words
+from snowmelt.protocols.queue.messages.partition_words import Numbers
+from snowmelt.protocols.queue.state import transactions
+from snowmelt.protocols.queue.state.records import records, restored
 
 HOLD = seconds(60)
 

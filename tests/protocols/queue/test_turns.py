@@ -12,11 +12,12 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist, Persisted, Reply, Requested
 from snowmelt.core.record import Write
-from snowmelt.protocols.queue import calls, copy
+from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.limits import LIMITS
+from snowmelt.protocols.queue.messages.words import Append, SnapshotChunk
 from snowmelt.protocols.queue.outbox import REST, Outbox
-from snowmelt.protocols.queue.sending import PIECE_BODIES
-from snowmelt.protocols.queue.words import Append, SnapshotChunk
+from snowmelt.protocols.queue.replication.sending import PIECE_BODIES
+from snowmelt.protocols.queue.store import copy
 
 FEW = msgspec.structs.replace(LIMITS, told=4)
 

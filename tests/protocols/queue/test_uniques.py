@@ -7,9 +7,10 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue import calls, uniques
-from snowmelt.protocols.queue.backups import Restore, Restored, Save
-from snowmelt.protocols.queue.records import records, restored
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.backups import Restore, Restored, Save
+from snowmelt.protocols.queue.state import uniques
+from snowmelt.protocols.queue.state.records import records, restored
 
 
 def put(alone, number, unique=b"", count=1, unique_for=0, **more):
@@ -110,7 +111,7 @@ def test_a_queue_that_is_made_of_a_backup_knows_it():
 
 def test_those_that_are_over_are_forgotten_and_there_is_a_bound(monkeypatch):
     monkeypatch.setattr(uniques, "UNIQUE_MAX", 3)
-    monkeypatch.setattr("snowmelt.protocols.queue.append_check.UNIQUE_MAX", 3)
+    monkeypatch.setattr("snowmelt.protocols.queue.leader.append_check.UNIQUE_MAX", 3)
     alone = Alone.of()
     for number in range(1, 20):
         put(alone, number, b"%d" % number)

@@ -10,10 +10,10 @@ from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.membership import Leaving
-from snowmelt.protocols.queue.calls import Alter, Changed, Describe, PutDone
-from snowmelt.protocols.queue.copy import HOME
-from snowmelt.protocols.queue.messages import Activate, Assignment
-from snowmelt.protocols.queue.words import Fence, SnapshotChunk
+from snowmelt.protocols.queue.api.calls import Alter, Changed, Describe, PutDone
+from snowmelt.protocols.queue.messages.home_words import Activate, Assignment
+from snowmelt.protocols.queue.messages.words import Fence, SnapshotChunk
+from snowmelt.protocols.queue.store.copy import HOME
 
 
 class Bench(ClusterBench):

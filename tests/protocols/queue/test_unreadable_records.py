@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from snowmelt.core.batch import Batch
 from snowmelt.core.node import Persist
 from snowmelt.core.record import Write
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.copy import COPY, RECORD, TWIN
-from snowmelt.protocols.queue.deletes import Delete, Deleted
-from snowmelt.protocols.queue.homes import FLOOR
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.deletes import Delete, Deleted
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.controller.homes import FLOOR
+from snowmelt.protocols.queue.controller.rescuing import TERMS_LEFT_OUT
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.rescuing import TERMS_LEFT_OUT
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.store.copy import COPY, RECORD, TWIN
 
 ODD = {
     "no key": (b"", b"x"),

@@ -10,8 +10,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Requested
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.queue.calls import Describe, Get, Leased, Put, Settle
-from snowmelt.protocols.queue.waiting import WaitingGets
+from snowmelt.protocols.queue.api.calls import Describe, Get, Leased, Put, Settle
+from snowmelt.protocols.queue.leader.waiting import WaitingGets
 
 
 def waiting(gets: int) -> NodeBench:

@@ -2,8 +2,8 @@
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.record import Erase, Write
-from snowmelt.protocols.queue.words import OwnFence
-from snowmelt.protocols.queue.write_queue import AGAIN_AFTER, WriteQueue
+from snowmelt.protocols.queue.messages.words import OwnFence
+from snowmelt.protocols.queue.store.write_queue import AGAIN_AFTER, WriteQueue
 
 
 def told(jobs):

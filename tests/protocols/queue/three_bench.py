@@ -6,10 +6,10 @@ from cluster_bench import ClusterBench
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.queue.calls import Put
-from snowmelt.protocols.queue.leader import Leader
-from snowmelt.protocols.queue.state import QueueState
-from snowmelt.protocols.queue.words import Append, Fence, SnapshotChunk
+from snowmelt.protocols.queue.api.calls import Put
+from snowmelt.protocols.queue.leader.leader import Leader
+from snowmelt.protocols.queue.messages.words import Append, Fence, SnapshotChunk
+from snowmelt.protocols.queue.state.state import QueueState
 
 
 class Three(ClusterBench):

@@ -4,7 +4,7 @@ import pytest
 
 import snowmelt
 from snowmelt.client.queue.group_steps import BEGINNING
-from snowmelt.protocols.queue.calls import Share
+from snowmelt.protocols.queue.api.calls import Share
 from table.account import expect
 from table.recipes import Act, recipe
 from table.recipes.items import closed

@@ -28,8 +28,8 @@ import msgspec
 from google_crc32c import value as checksum
 
 from snowmelt.core.errors import BadOption, DiskFull, StoreDamaged, StoreError, StoreVersion
-from snowmelt.protocols.queue.backups import Lots, Records
-from snowmelt.protocols.queue.settings import PARTITIONS_MAX, PUT_BYTES_MAX, QueueSettings
+from snowmelt.protocols.queue.api.backups import Lots, Records
+from snowmelt.protocols.queue.api.settings import PARTITIONS_MAX, PUT_BYTES_MAX, QueueSettings
 
 MAGIC: Final = b"snowmelt backup\n"
 VERSION: Final = 1
@@ -54,7 +54,7 @@ class Head(msgspec.Struct, frozen=True, tag="queue"):
 
 
 class Piece(msgspec.Struct, frozen=True, tag="piece"):
-    """Some of a partition (`protocols/queue/backups.py`)."""
+    """Some of a partition (`protocols/queue/api/backups.py`)."""
 
     part: int
     number: int

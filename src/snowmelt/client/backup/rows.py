@@ -17,12 +17,12 @@ from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch
 from snowmelt.core.headers import Headers
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.backups import Lot
-from snowmelt.protocols.queue.labels import unpack
-from snowmelt.protocols.queue.records import bring_in
-from snowmelt.protocols.queue.segments import unstored
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.state import QueueState
+from snowmelt.protocols.queue.api.backups import Lot
+from snowmelt.protocols.queue.api.labels import unpack
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.state.records import bring_in
+from snowmelt.protocols.queue.state.segments import unstored
+from snowmelt.protocols.queue.state.state import QueueState
 
 KEPT: Final = (b"y", b"z", b"k")
 """How the keys of those records begin (rule 2)."""

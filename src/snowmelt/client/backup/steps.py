@@ -21,10 +21,10 @@ from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core import times
 from snowmelt.core.errors import CallerError, QueueExists, Unavailable
-from snowmelt.protocols.queue.backups import Lot, Restore, Restored, Save, Saved
-from snowmelt.protocols.queue.calls import ItemRun, Span
-from snowmelt.protocols.queue.segments import Segment, stored
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.backups import Lot, Restore, Restored, Save, Saved
+from snowmelt.protocols.queue.api.calls import ItemRun, Span
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.state.segments import Segment, stored
 
 PIECE_WEIGHT: Final = 4 << 20
 
@@ -63,7 +63,7 @@ class Reading:
         self._parts = yield from steps.partitions(timeout)
         self.backup = self._chance.getrandbits(48)
         self.items = self.bytes = 0
-        for part in reversed(self._parts):  # `protocols/queue/backups.py`, rule 10
+        for part in reversed(self._parts):  # `protocols/queue/api/backups.py`, rule 10
             saved: Saved = yield from part.ask_about(Save(part.name, self.backup, 0), timeout)
             self.settings = saved.settings
             self.items += saved.items

@@ -23,7 +23,7 @@ from snowmelt.client.leases.delivered import LateRefusal, LeasedItems, in_order,
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps, LeaseUpdate
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import ItemRun
+from snowmelt.protocols.queue.api.calls import ItemRun
 
 WORTH: Final = 1_000
 """Items, and intervals of earlier leases."""
@@ -144,7 +144,7 @@ def word_of(told: Told) -> LeaseUpdate | None:
 def dealt(parts: Sequence[ItemRun], wants: Sequence[int]) -> list[tuple[ItemRun, ...]]:
     """So many items for each, from the first on; and last, what is left.
 
-    >>> from snowmelt.protocols.queue.calls import ItemRun
+    >>> from snowmelt.protocols.queue.api.calls import ItemRun
     >>> three = ItemRun(7, b"".join(at.to_bytes(4, "little") for at in range(4)), b"abc")
     >>> [[(part.start, part.blob) for part in hand] for hand in dealt([three], [1, 0, 1])]
     [[(7, b'a')], [], [(8, b'b')], [(9, b'c')]]

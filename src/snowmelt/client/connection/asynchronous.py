@@ -22,7 +22,7 @@ from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Repl
 from snowmelt.core.outcome import Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Abandoned, Answer, Caller, CallTimer, Declined, Lost, Moving
 from snowmelt.protocols.membership.messages import GetStatus
-from snowmelt.protocols.queue.calls import CancelGet, Get
+from snowmelt.protocols.queue.api.calls import CancelGet, Get
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.connection import LoopConnection, forsake, stream_of
 from snowmelt.runtime.limits import Limits

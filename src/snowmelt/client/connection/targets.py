@@ -17,7 +17,7 @@ from snowmelt.client.connection.url import ClusterURL
 from snowmelt.core.errors import AccessDenied, OtherCluster
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.membership.messages import Status
-from snowmelt.protocols.queue.calls import Opened
+from snowmelt.protocols.queue.api.calls import Opened
 
 OTHERS_MAX: Final = 16
 AWAY_SECONDS: Final = 5.0

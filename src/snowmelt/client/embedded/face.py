@@ -67,7 +67,7 @@ from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
-from snowmelt.protocols.queue.calls import CancelGet, Get, Opened
+from snowmelt.protocols.queue.api.calls import CancelGet, Get, Opened
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.folders import OPENINGS, check_embedded, check_nobody_within

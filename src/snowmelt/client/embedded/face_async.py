@@ -29,7 +29,7 @@ from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues_async import Queues
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.settings import pool_name
-from snowmelt.protocols.queue.calls import Get
+from snowmelt.protocols.queue.api.calls import Get
 
 _IDLE: Final = 3600.0
 _AT_ONCE: Final = 256

@@ -15,8 +15,8 @@ from snowmelt.client.queue.options import Key, ProducerSequence
 from snowmelt.client.queue.staging_steps import HOLD, stage
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.queue.calls import Receipt
-from snowmelt.protocols.queue.labels import Labels
+from snowmelt.protocols.queue.api.calls import Receipt
+from snowmelt.protocols.queue.api.labels import Labels
 
 
 class Fifo(Queue[FifoSteps]):

@@ -44,16 +44,16 @@ from snowmelt.core.errors import (
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.calling import FIRST_WAIT
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Get,
     Open,
     Opened,
     Put,
     Settle,
 )
-from snowmelt.protocols.queue.labels import keys_in
-from snowmelt.protocols.queue.parted.names import known_name, part_of
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.labels import keys_in
+from snowmelt.protocols.queue.api.partition_names import known_name, part_of
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 _CALLS: Final = 256

@@ -62,7 +62,7 @@ from snowmelt.core.errors import (
 from snowmelt.core.instant import SECOND, Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import queue_name
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Alter,
     Changed,
     Describe,
@@ -82,9 +82,9 @@ from snowmelt.protocols.queue.calls import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.queue.labels import each_own
-from snowmelt.protocols.queue.parted.names import part_names
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.labels import each_own
+from snowmelt.protocols.queue.api.partition_names import part_names
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 PUT_LONGEST: Final = 8 * 3600.0

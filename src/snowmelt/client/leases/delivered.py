@@ -31,11 +31,11 @@ from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.keys import KEY_BYTES, key_at, unpacked
 from snowmelt.core.keys import part as keys_of
-from snowmelt.protocols.queue.asking import INDEX_MAX
-from snowmelt.protocols.queue.calls import SECRET_BYTES, ItemRun
-from snowmelt.protocols.queue.labels import sliced, unpack
-from snowmelt.protocols.queue.settings import LEASE_LONGEST
-from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.protocols.queue.api.asking import INDEX_MAX
+from snowmelt.protocols.queue.api.calls import SECRET_BYTES, ItemRun
+from snowmelt.protocols.queue.api.labels import sliced, unpack
+from snowmelt.protocols.queue.api.settings import LEASE_LONGEST
+from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
 from snowmelt.runtime.clock import steady_now
 
 REASON_BYTES: Final = 1000
@@ -214,7 +214,7 @@ def _ordered(parts: tuple[ItemSelection, ...]) -> tuple[list[ItemSelection], lis
 def put_at_of(part: ItemRun, place: int) -> datetime | None:
     """When the item at a place of a part was put; None where that is not known.
 
-    >>> from snowmelt.protocols.queue.calls import ItemRun
+    >>> from snowmelt.protocols.queue.api.calls import ItemRun
     >>> part = ItemRun(7, bytes(8), b"", times=times.whole(1, 1_700_000_000_123_456_789))
     >>> str(put_at_of(part, 7)), put_at_of(ItemRun(7, bytes(8), b""), 7)
     ('2023-11-14 22:13:20.123456+00:00', None)
@@ -226,7 +226,7 @@ def put_at_of(part: ItemRun, place: int) -> datetime | None:
 def joined(parts: tuple[ItemRun, ...]) -> Batch:
     """The bodies of all parts as one batch; nothing is copied when there is one part. O(bytes).
 
-    >>> from snowmelt.protocols.queue.calls import ItemRun
+    >>> from snowmelt.protocols.queue.api.calls import ItemRun
     >>> one = Batch.of([b"a", b"b"])
     >>> part = ItemRun(5, bytes(one.offsets), bytes(one.blob))
     >>> [bytes(body) for body in joined((part, part))]

@@ -18,7 +18,7 @@ from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavaila
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import part as keys_of
 from snowmelt.core.names import contact
-from snowmelt.protocols.queue.calls import Fetch, Fetched, ItemRun, NodeAddress, Span
+from snowmelt.protocols.queue.api.calls import Fetch, Fetched, ItemRun, NodeAddress, Span
 
 FETCH_SECONDS: Final = 5.0
 NEXT_SECONDS: Final = 1.5

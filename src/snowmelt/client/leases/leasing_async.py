@@ -13,7 +13,7 @@ from snowmelt.client.connection.steps import KeepingPort, Query, Sleep, Steps, r
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.core.errors import Closed, SnowmeltError
-from snowmelt.protocols.queue.calls import Get
+from snowmelt.protocols.queue.api.calls import Get
 
 T = TypeVar("T")
 

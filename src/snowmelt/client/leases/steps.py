@@ -39,8 +39,8 @@ from snowmelt.core.errors import (
 from snowmelt.core.headers import Headers
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.queue.calls import ItemRun
-from snowmelt.protocols.queue.settings import DELAY_LONGEST, LEASE_LONGEST
+from snowmelt.protocols.queue.api.calls import ItemRun
+from snowmelt.protocols.queue.api.settings import DELAY_LONGEST, LEASE_LONGEST
 from snowmelt.runtime.clock import steady_now
 
 BYTES_MAX: Final = 16 << 20

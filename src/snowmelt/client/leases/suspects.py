@@ -15,7 +15,7 @@ from typing import Final
 
 from snowmelt.client.leases.delivered import LeasedItems, in_order, portion
 from snowmelt.core.failures import in_vain, is_suspect
-from snowmelt.protocols.queue.calls import ItemRun
+from snowmelt.protocols.queue.api.calls import ItemRun
 
 ALONE: Final = 2
 """After so many deaths of its processes an item is worked on alone."""

@@ -16,7 +16,7 @@ from snowmelt.client.queue.codecs import ValueCodec
 from snowmelt.core.batch import Batch
 from snowmelt.core.headers import Headers
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.queue.calls import ItemRun
+from snowmelt.protocols.queue.api.calls import ItemRun
 
 
 class ItemOrigin(Protocol):

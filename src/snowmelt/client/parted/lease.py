@@ -7,7 +7,7 @@ import msgspec
 from snowmelt.client.leases.delivered import LeasedItems, positions_of
 from snowmelt.client.leases.steps import LeaseUpdate
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.queue.settings import PARTITIONS_MAX
+from snowmelt.protocols.queue.api.settings import PARTITIONS_MAX
 
 
 class LeasedPartition(msgspec.Struct, frozen=True, eq=False):

@@ -29,7 +29,7 @@ from snowmelt.core.errors import (
     Unreachable,
 )
 from snowmelt.core.keys import key_at
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     Alter,
     Assign,
     Changed,
@@ -54,8 +54,8 @@ from snowmelt.protocols.queue.calls import (
     Select,
     Survey,
 )
-from snowmelt.protocols.queue.schedules import ListSchedules, Schedule, Unschedule
-from snowmelt.protocols.queue.statuses import ChangeItem, DescribeItem, ShowItem, TraceItem
+from snowmelt.protocols.queue.api.schedules import ListSchedules, Schedule, Unschedule
+from snowmelt.protocols.queue.api.statuses import ChangeItem, DescribeItem, ShowItem, TraceItem
 
 _LOOK: Final = 2.0
 """So many seconds a partition is asked how it is before it counts as away."""

@@ -39,11 +39,11 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import Get, PutDone
-from snowmelt.protocols.queue.labels import keys_in, picked
-from snowmelt.protocols.queue.parted.gathered import Gathered, PartitionLease
-from snowmelt.protocols.queue.parted.names import home_of
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.calls import Get, PutDone
+from snowmelt.protocols.queue.api.gathered import Gathered, PartitionLease
+from snowmelt.protocols.queue.api.labels import keys_in, picked
+from snowmelt.protocols.queue.api.partition_names import home_of
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 ROUND: Final = 0.5

@@ -11,7 +11,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any, TypeVar
 
 from snowmelt.client.connection.steps import Steps
-from snowmelt.protocols.queue.calls import Select
+from snowmelt.protocols.queue.api.calls import Select
 
 T = TypeVar("T")
 

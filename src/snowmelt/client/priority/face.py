@@ -20,8 +20,8 @@ from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.client.tracing import Tracing
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.queue.calls import Receipt, Span
-from snowmelt.protocols.queue.labels import Labels
+from snowmelt.protocols.queue.api.calls import Receipt, Span
+from snowmelt.protocols.queue.api.labels import Labels
 
 
 class PriorityQueue(Queue[RankedSteps]):

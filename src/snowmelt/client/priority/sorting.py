@@ -23,7 +23,7 @@ from snowmelt.client.queue.bodies import (
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.keys import packed
-from snowmelt.protocols.queue.calls import PriorityRun
+from snowmelt.protocols.queue.api.calls import PriorityRun
 
 Prioritized = tuple[int | float, Buffer]
 _NOT_BOTH: Final = (

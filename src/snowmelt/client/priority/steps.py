@@ -40,9 +40,9 @@ from snowmelt.core.errors import (
     QueueExists,
 )
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import Peeked, QueueStatus, Receipt, Select
-from snowmelt.protocols.queue.labels import Labels, each_own
-from snowmelt.protocols.queue.settings import ANY, QueueSettings, differences
+from snowmelt.protocols.queue.api.calls import Peeked, QueueStatus, Receipt, Select
+from snowmelt.protocols.queue.api.labels import Labels, each_own
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings, differences
 
 USUAL: Final = QueueSettings(replicas=0, priorities=ANY)
 

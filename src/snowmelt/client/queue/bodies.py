@@ -15,9 +15,9 @@ from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.headers import headers_in
 from snowmelt.core.instant import SECOND, Duration
 from snowmelt.core.keys import KEY_BYTES
-from snowmelt.protocols.queue.calls import PriorityRun
-from snowmelt.protocols.queue.labels import Labels, pack
-from snowmelt.protocols.queue.settings import BODY_BYTES_MAX, HOLD_LONGEST, KEY_BYTES_MAX
+from snowmelt.protocols.queue.api.calls import PriorityRun
+from snowmelt.protocols.queue.api.labels import Labels, pack
+from snowmelt.protocols.queue.api.settings import BODY_BYTES_MAX, HOLD_LONGEST, KEY_BYTES_MAX
 
 CALL_BYTES: Final = 8 << 20
 CALL_ITEMS: Final = 32_768

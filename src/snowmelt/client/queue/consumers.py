@@ -6,7 +6,7 @@ from snowmelt.client.connection.naming import Program, program_of
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.protocols.queue.statuses import ConsumerRow, Consumers, ListConsumers
+from snowmelt.protocols.queue.api.statuses import ConsumerRow, Consumers, ListConsumers
 
 
 class ConsumerOverview(msgspec.Struct, frozen=True):

@@ -14,10 +14,10 @@ from snowmelt.client.leases.steps import ask_anybody
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import BadOption, NoSuchQueue, NotEmpty, Unavailable
 from snowmelt.core.names import queue_name
-from snowmelt.protocols.queue.calls import Open, QueueStatus
-from snowmelt.protocols.queue.deletes import COUNTS, Delete, Deleted
-from snowmelt.protocols.queue.parted.names import part_names
-from snowmelt.protocols.queue.settings import PARTITIONS_MAX, QueueSettings
+from snowmelt.protocols.queue.api.calls import Open, QueueStatus
+from snowmelt.protocols.queue.api.deletes import COUNTS, Delete, Deleted
+from snowmelt.protocols.queue.api.partition_names import part_names
+from snowmelt.protocols.queue.api.settings import PARTITIONS_MAX, QueueSettings
 
 
 def delete(

@@ -5,7 +5,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.queue.overviews import members
 from snowmelt.core.errors import BadOption, Unavailable
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.drains import Drain, Drained
+from snowmelt.protocols.queue.api.drains import Drain, Drained
 
 
 def drain(node: NodeId, undo: bool, timeout: float) -> Steps[Drained]:

@@ -47,7 +47,7 @@ from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.client.queue.timetables import timetable
 from snowmelt.client.tracing import Tracing
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     GroupStatus,
     Located,
     Planned,

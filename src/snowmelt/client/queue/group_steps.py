@@ -20,8 +20,8 @@ from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.interval import POSITION_MAX, Interval
 from snowmelt.core.names import plain_name
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.calls import ItemRun
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.calls import ItemRun
 
 EVERYTHING: Final = 1 << 40
 """A limit that limits nothing."""

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.queue.options import ProducerSequence
-from snowmelt.protocols.queue.parted.names import known_name
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.partition_names import known_name
+from snowmelt.protocols.queue.api.settings import QueueSettings
 
 S = TypeVar("S", bound=FifoSteps)
 T = TypeVar("T")

@@ -11,15 +11,15 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.queue.one_item import ItemOverview, overview_of, place_of
 from snowmelt.core.instant import SECOND
-from snowmelt.protocols.queue.parted.names import part_of
-from snowmelt.protocols.queue.producers import is_unnamed
-from snowmelt.protocols.queue.statuses import (
+from snowmelt.protocols.queue.api.partition_names import part_of
+from snowmelt.protocols.queue.api.statuses import (
     ItemStanding,
     TracedItem,
     TraceEvent,
     TraceItem,
     TraceKind,
 )
+from snowmelt.protocols.queue.state.producers import is_unnamed
 
 BY_NAME: Final = (TraceKind.PUT, TraceKind.GIVEN)
 """Who does these has a name of its own, and need not be a client."""

@@ -14,15 +14,15 @@ from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND
 from snowmelt.core.interval import POSITION_MAX
-from snowmelt.protocols.queue.calls import Changed, Peeked
-from snowmelt.protocols.queue.statuses import (
+from snowmelt.protocols.queue.api.calls import Changed, Peeked
+from snowmelt.protocols.queue.api.statuses import (
     ChangeItem,
     DescribeItem,
     ItemStanding,
     ItemStatus,
     ShowItem,
 )
-from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
 
 DROPPED: Final = "dropped"
 READY: Final = "ready"

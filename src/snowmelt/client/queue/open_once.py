@@ -8,7 +8,7 @@ from typing import Any, Final
 from snowmelt.client.connection.steps import AsyncEndable, KeepingPort
 from snowmelt.core.errors import SnowmeltError, Unreachable
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.calls import Open
+from snowmelt.protocols.queue.api.calls import Open
 
 _GRACE: Final = 0.03
 """So long a call that is over in the same moment may take to say itself what was the matter."""

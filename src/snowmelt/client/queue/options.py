@@ -12,7 +12,7 @@ from snowmelt.client.parted.order import PutOrder
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, Duration, seconds
 from snowmelt.core.names import is_plain_name
-from snowmelt.protocols.queue.settings import (
+from snowmelt.protocols.queue.api.settings import (
     ANY,
     FLAGS,
     FOR_EVER,

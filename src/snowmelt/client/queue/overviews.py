@@ -16,8 +16,8 @@ from snowmelt.client.parted.looks import summed
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, StateError
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.membership.messages import GetStatus, Status
-from snowmelt.protocols.queue.parted.names import part_of, whole_of
-from snowmelt.protocols.queue.statuses import Describe, Overview, Overviewed, QueueStatus
+from snowmelt.protocols.queue.api.partition_names import part_of, whole_of
+from snowmelt.protocols.queue.api.statuses import Describe, Overview, Overviewed, QueueStatus
 
 NODE_SECONDS: Final = 2.0
 """So long one node may take."""

@@ -35,8 +35,8 @@ from snowmelt.client.queue.step_async import STEP_SECONDS, Step
 from snowmelt.client.tracing import found
 from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import queue_name
-from snowmelt.protocols.queue.deletes import Deleted
-from snowmelt.protocols.queue.parted.names import known_name, whole_of
+from snowmelt.protocols.queue.api.deletes import Deleted
+from snowmelt.protocols.queue.api.partition_names import known_name, whole_of
 
 
 class Queues(ABC):

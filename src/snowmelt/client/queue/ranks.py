@@ -13,7 +13,7 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.keys import KEY_MAX, KEY_MIN, of_float, to_float
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 
 RANK_HIGHEST: Final = 1 << 40
 _INT: Final = {int}

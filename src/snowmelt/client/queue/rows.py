@@ -7,8 +7,8 @@ import msgspec
 
 from snowmelt.client.queue.overviews import QueueOverview
 from snowmelt.core.instant import SECOND
-from snowmelt.protocols.queue.settings import FLAGS, OF_KEYS, QueueSettings, shown_weights
-from snowmelt.protocols.queue.statuses import QueueStatus
+from snowmelt.protocols.queue.api.settings import FLAGS, OF_KEYS, QueueSettings, shown_weights
+from snowmelt.protocols.queue.api.statuses import QueueStatus
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ from snowmelt.client.queue.timetables import Timetable
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.instant import SECOND
-from snowmelt.protocols.queue.calls import Changed
-from snowmelt.protocols.queue.schedules import (
+from snowmelt.protocols.queue.api.calls import Changed
+from snowmelt.protocols.queue.api.schedules import (
     BODY_MAX,
     HEADERS_MAX,
     NEVER,

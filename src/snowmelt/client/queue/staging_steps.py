@@ -18,8 +18,8 @@ from snowmelt.client.queue.options import ProducerSequence, seconds_of
 from snowmelt.core.errors import BadOption, Full
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.asking import DIGEST_MAX
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.asking import DIGEST_MAX
+from snowmelt.protocols.queue.api.calls import (
     Plan,
     Planned,
     PublishStaged,
@@ -28,8 +28,8 @@ from snowmelt.protocols.queue.calls import (
     Receipt,
     Share,
 )
-from snowmelt.protocols.queue.labels import Labels
-from snowmelt.protocols.queue.settings import HOLD_LONGEST
+from snowmelt.protocols.queue.api.labels import Labels
+from snowmelt.protocols.queue.api.settings import HOLD_LONGEST
 from snowmelt.runtime.clock import seconds_until, steady_now
 
 HOLD: Final = 6 * 3600.0

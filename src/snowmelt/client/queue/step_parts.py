@@ -2,7 +2,7 @@
 
 1. Nothing is sent before the end: until then nothing of it can be in a queue.
 2. At the end what is put is staged in its queues, and what was taken from all sources but one is
-   promised, side by side. Then the one left decides (`protocols/queue/transactions.py`). So a step
+   promised, side by side. Then the one left decides (`queue/state/transactions.py`). So a step
    that fails on the way there has put nothing, and acknowledged nothing.
 3. Once it is decided the nodes do the rest, whether or not this program lives. It waits for that
    until its time is over.
@@ -42,7 +42,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import SECOND, Duration, seconds
 from snowmelt.core.interval import Interval, merged
-from snowmelt.protocols.queue.calls import (
+from snowmelt.protocols.queue.api.calls import (
     COMMITTED_MAX,
     Commit,
     Committed,
@@ -52,7 +52,7 @@ from snowmelt.protocols.queue.calls import (
     Settle,
     Share,
 )
-from snowmelt.protocols.queue.settings import HOLD_LONGEST
+from snowmelt.protocols.queue.api.settings import HOLD_LONGEST
 
 ITEMS_MAX: Final = 100_000
 BYTES_MAX: Final = 64 << 20

@@ -14,7 +14,7 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
-from snowmelt.protocols.queue.cron import (
+from snowmelt.protocols.queue.api.cron import (
     AGAIN_AFTER,
     CHANGES_MAX,
     DAY,
@@ -24,7 +24,7 @@ from snowmelt.protocols.queue.cron import (
     Cron,
     Zone,
 )  # fmt: skip
-from snowmelt.protocols.queue.schedules import EVERY_LONGEST, EVERY_SHORTEST
+from snowmelt.protocols.queue.api.schedules import EVERY_LONGEST, EVERY_SHORTEST
 
 ALLOWED: Final = (
     'five fields of cron ("0 7 * * 1-5"), "@daily", or a time ("30s", "5m", "2h", "1d")'

@@ -6,7 +6,9 @@ A queue is one partition: its items, leases, groups, publications and producers.
 in a *term*; others *follow*. Each of them has a *copy*: records of the state, and the bodies. The
 leader changes the state in *steps*. A step is *safe* when enough disks have it (`in_sync.py`).
 Nothing is told before. Terms come from the *controller*, which is the coordinator's disk or etcd.
-Each part below has rules with numbers of its own, at the top of its file.
+Each part below has rules with numbers of its own, at the top of its file. A folder says what is in
+it and what it may import; the way down is `router`, `follower`, `leader`, `replication`, `store`,
+`messages`, `state`, `api`, with `controller` and `metadata` beside them.
 
 The life of an item (the picture is in docs/explanation/life-of-an-item.md):
 
@@ -81,9 +83,9 @@ from typing import TYPE_CHECKING
 from snowmelt.core.needed import when_needed
 
 if TYPE_CHECKING:
+    from snowmelt.protocols.queue.messages.words import MESSAGES
     from snowmelt.protocols.queue.node import QueueNode
-    from snowmelt.protocols.queue.words import MESSAGES
 
-__getattr__ = when_needed(__name__, MESSAGES="words", QueueNode="node")
+__getattr__ = when_needed(__name__, MESSAGES="messages.words", QueueNode="node")
 
 __all__ = ["MESSAGES", "QueueNode"]

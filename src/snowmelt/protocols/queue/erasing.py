@@ -22,12 +22,11 @@ from typing import Final
 
 from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.body_store import BodyStore
-from snowmelt.protocols.queue.carrying import Carrying
-from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.deletes import counted
-from snowmelt.protocols.queue.follower_role import FollowerRole
-from snowmelt.protocols.queue.messages import (
+from snowmelt.protocols.queue.api.deletes import counted
+from snowmelt.protocols.queue.follower.body_store import BodyStore
+from snowmelt.protocols.queue.follower.follower_role import FollowerRole
+from snowmelt.protocols.queue.leader.terms import Terms
+from snowmelt.protocols.queue.messages.home_words import (
     Assignment,
     Close,
     CopyClosed,
@@ -36,12 +35,13 @@ from snowmelt.protocols.queue.messages import (
     Nowhere,
     moved,
 )
-from snowmelt.protocols.queue.metadata_cache import MetadataCache
+from snowmelt.protocols.queue.messages.words import NOTHING, Fence, OwnStep, SendWhenFlushed
+from snowmelt.protocols.queue.metadata.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.parted.gathering import PartedGets
-from snowmelt.protocols.queue.terms import Terms
-from snowmelt.protocols.queue.transaction_router import TransactionRouter
-from snowmelt.protocols.queue.words import NOTHING, Fence, OwnStep, SendWhenFlushed
+from snowmelt.protocols.queue.router.carrying import Carrying
+from snowmelt.protocols.queue.router.parted_gets import PartedGets
+from snowmelt.protocols.queue.router.transaction_router import TransactionRouter
+from snowmelt.protocols.queue.store.copies import Copies
 
 AGAIN_AFTER: Final = milliseconds(1000)
 

@@ -37,27 +37,31 @@ from snowmelt.protocols.membership import (
     Unsure,
     View,
 )
-from snowmelt.protocols.queue import messages, node_drain, router, transfer, words, write_queue
-from snowmelt.protocols.queue.body_store import BodyStore
-from snowmelt.protocols.queue.carrying import Carrying
-from snowmelt.protocols.queue.controller import Controller
-from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.drains import Drain
+from snowmelt.protocols.queue import node_drain
+from snowmelt.protocols.queue.api.drains import Drain
+from snowmelt.protocols.queue.api.statuses import Overview
+from snowmelt.protocols.queue.controller.controller import Controller
 from snowmelt.protocols.queue.erasing import Erasing
-from snowmelt.protocols.queue.finding import NO_VIEW
-from snowmelt.protocols.queue.follower_role import FollowerRole
+from snowmelt.protocols.queue.follower import transfer
+from snowmelt.protocols.queue.follower.body_store import BodyStore
+from snowmelt.protocols.queue.follower.follower_role import FollowerRole
+from snowmelt.protocols.queue.leader.terms import Terms
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.messages import Assignment
-from snowmelt.protocols.queue.metadata_cache import MetadataCache
+from snowmelt.protocols.queue.messages import home_words, words
+from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.metadata.finding import NO_VIEW
+from snowmelt.protocols.queue.metadata.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.outbox import NODE, REST, Outbox
 from snowmelt.protocols.queue.overview import overview
-from snowmelt.protocols.queue.parted.gathering import PartedGets
-from snowmelt.protocols.queue.parted.parted_router import PartedRouter
-from snowmelt.protocols.queue.router import RequestRouter
-from snowmelt.protocols.queue.statuses import Overview
+from snowmelt.protocols.queue.router import router
+from snowmelt.protocols.queue.router.carrying import Carrying
+from snowmelt.protocols.queue.router.parted_gets import PartedGets
+from snowmelt.protocols.queue.router.parted_router import PartedRouter
+from snowmelt.protocols.queue.router.router import RequestRouter
+from snowmelt.protocols.queue.router.transaction_router import TransactionRouter
+from snowmelt.protocols.queue.store import write_queue
+from snowmelt.protocols.queue.store.copies import Copies
 from snowmelt.protocols.queue.streams import Presence
-from snowmelt.protocols.queue.terms import Terms
-from snowmelt.protocols.queue.transaction_router import TransactionRouter
 
 Effects = list[Effect[Any]]
 HELD_AT_ONCE: Final = 200
@@ -134,7 +138,7 @@ class QueueNode:
         """How far it is drained (`node_drain.py`)."""
         return self._leaving.standing
 
-    def home_of(self, queue: str, term: int) -> messages.Assignment | None:
+    def home_of(self, queue: str, term: int) -> home_words.Assignment | None:
         """Where a queue is at home in just this term, if that is known here."""
         return self._terms.home_of(queue, term) or self._metadata.home_of(queue, term)
 
@@ -325,11 +329,11 @@ class QueueNode:
         self._crossing.heard(home)
         self._transactions.heard(home)
 
-    def _seek(self, source: NodeId, seek: messages.ListCopies) -> None:
+    def _seek(self, source: NodeId, seek: home_words.ListCopies) -> None:
         held, more = self._copies.held(seek.after, HELD_AT_ONCE)
         if self._outbox.stream:
             self._outbox.send(
-                source, messages.CopiesListed(self._outbox.stream, seek.after, held, more)
+                source, home_words.CopiesListed(self._outbox.stream, seek.after, held, more)
             )
 
     def _to_leader(self, _: NodeId, word: words.ToLeader) -> None:
@@ -375,34 +379,34 @@ class QueueNode:
         self._to_leader(source, word)
         self._carrying.stored(source, word)
 
-    def _done(self, _: NodeId, word: messages.DeleteAnswered) -> None:
+    def _done(self, _: NodeId, word: home_words.DeleteAnswered) -> None:
         self._outbox.reply(word.operation, word.answer)
 
     def _table(self) -> dict[type, Callable[[NodeId, Any], None]]:
         controller, metadata, erasing = self._controller, self._metadata, self._erasing
         deletions = controller.deletions
         return {
-            messages.Assignment: self._home,
-            messages.Nowhere: erasing.nowhere,
-            messages.Rolled: metadata.rolled,
-            messages.LocateQueue: controller.making.where,
-            messages.Roll: controller.making.roll,
-            messages.RequestTerm: controller.claim,
-            messages.Activate: controller.said,
-            messages.Quits: controller.quits,
-            messages.Needs: self._leaving.heard,
-            messages.Among: controller.said,
-            messages.ChangeSettings: controller.said,
-            messages.Unreached: controller.unreached,
-            messages.Aside: controller.unreached,
-            messages.DeleteQueue: deletions.asked,
-            messages.Close: erasing.close,
-            messages.CopyClosed: deletions.closed,
-            messages.EraseCopy: erasing.erase,
-            messages.Erased: deletions.erased,
-            messages.DeleteAnswered: self._done,
-            messages.ListCopies: self._seek,
-            messages.CopiesListed: controller.sought,
+            home_words.Assignment: self._home,
+            home_words.Nowhere: erasing.nowhere,
+            home_words.Rolled: metadata.rolled,
+            home_words.LocateQueue: controller.making.where,
+            home_words.Roll: controller.making.roll,
+            home_words.RequestTerm: controller.claim,
+            home_words.Activate: controller.said,
+            home_words.Quits: controller.quits,
+            home_words.Needs: self._leaving.heard,
+            home_words.Among: controller.said,
+            home_words.ChangeSettings: controller.said,
+            home_words.Unreached: controller.unreached,
+            home_words.Aside: controller.unreached,
+            home_words.DeleteQueue: deletions.asked,
+            home_words.Close: erasing.close,
+            home_words.CopyClosed: deletions.closed,
+            home_words.EraseCopy: erasing.erase,
+            home_words.Erased: deletions.erased,
+            home_words.DeleteAnswered: self._done,
+            home_words.ListCopies: self._seek,
+            home_words.CopiesListed: controller.sought,
             words.Append: self._following.append,
             words.Appended: self._to_leader,
             words.AppendRejected: self._of_copy,

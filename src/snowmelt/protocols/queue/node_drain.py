@@ -17,11 +17,11 @@ from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce
 from snowmelt.protocols.membership import HandedOver
-from snowmelt.protocols.queue.body_store import BodyStore
-from snowmelt.protocols.queue.copies import Copies
-from snowmelt.protocols.queue.drains import NAMES_MAX, Drain, Drained
-from snowmelt.protocols.queue.messages import Needs, Quits
+from snowmelt.protocols.queue.api.drains import NAMES_MAX, Drain, Drained
+from snowmelt.protocols.queue.follower.body_store import BodyStore
+from snowmelt.protocols.queue.messages.home_words import Needs, Quits
 from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.store.copies import Copies
 
 AGAIN_AFTER: Final = milliseconds(100)
 EMPTY_AGAIN: Final = seconds(1)

@@ -34,9 +34,8 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Change, Write
 from snowmelt.protocols.calling import Declined, Payers
-from snowmelt.protocols.queue.calls import SECRET_BYTES
+from snowmelt.protocols.queue.api.calls import SECRET_BYTES
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.messages import TERMS_AHEAD
 from snowmelt.protocols.queue.streams import Presence, keeper_of, stream_of
 
 NODE: Final = ""
@@ -44,6 +43,8 @@ NODE: Final = ""
 REST: Final = "\0"
 """The name for what is left of a turn that was long enough."""
 AGAIN_AFTER: Final = milliseconds(1000)
+TERMS_AHEAD: Final = 1 << 14
+"""So many terms a node can have missed: four times a cluster was founded anew (`rescuing.py`)."""
 
 
 class WakeTimes(Ends[str]):

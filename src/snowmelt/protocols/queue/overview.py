@@ -5,9 +5,9 @@ from heapq import nsmallest
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.users import fits
-from snowmelt.protocols.queue.leader import Leader
-from snowmelt.protocols.queue.parted.names import whole_of
-from snowmelt.protocols.queue.statuses import Overview, Overviewed
+from snowmelt.protocols.queue.api.partition_names import whole_of
+from snowmelt.protocols.queue.api.statuses import Overview, Overviewed
+from snowmelt.protocols.queue.leader.leader import Leader
 
 
 def overview(me: NodeId, leaders: Mapping[str, Leader], ask: Overview) -> Overviewed:

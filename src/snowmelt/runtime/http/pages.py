@@ -14,7 +14,7 @@ import msgspec
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.users import Accounts, User
 from snowmelt.protocols.membership import View
-from snowmelt.protocols.queue.statuses import Overview, Overviewed
+from snowmelt.protocols.queue.api.statuses import Overview, Overviewed
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.http.exposition import CONTENT_TYPE, text
 from snowmelt.runtime.http.node_metrics import node_families

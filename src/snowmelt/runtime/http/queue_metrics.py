@@ -9,7 +9,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from snowmelt.protocols.queue.statuses import QueueStatus
+from snowmelt.protocols.queue.api.statuses import QueueStatus
 from snowmelt.runtime.http.exposition import COUNTER, GAUGE, SUMMARY, MetricFamily, labelled
 
 OTHER: Final = "(other)"

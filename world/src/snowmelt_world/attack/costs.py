@@ -22,9 +22,9 @@ from snowmelt.protocols.calling import Call
 from snowmelt.protocols.echo.messages import Echo, Remember
 from snowmelt.protocols.multicast.calls import Listen, Publish
 from snowmelt.protocols.pool.introductions import Introduce
-from snowmelt.protocols.queue.calls import Assign, Get, Open, Peek, Put
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.statuses import ListConsumers, Overview
+from snowmelt.protocols.queue.api.calls import Assign, Get, Open, Peek, Put
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.statuses import ListConsumers, Overview
 from snowmelt.wire.framing import HEADER, MAGIC, VERSION, Kind, framed
 from snowmelt.wire.greeting import Role
 from snowmelt_world.attack.fields import prepare

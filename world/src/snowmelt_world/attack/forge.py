@@ -11,7 +11,7 @@ import msgspec
 
 from snowmelt.core.errors import MessageError
 from snowmelt.protocols.membership.messages import Forget, Leave
-from snowmelt.protocols.queue.drains import Drain
+from snowmelt.protocols.queue.api.drains import Drain
 from snowmelt.wire import codec
 from snowmelt.wire.codec import MessageDecoder
 from snowmelt.wire.framing import Kind, framed

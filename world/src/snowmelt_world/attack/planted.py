@@ -16,7 +16,7 @@ from typing import Any, Final
 from snowmelt.core.node import Received
 from snowmelt.core.users import User
 from snowmelt.protocols.calling import Call
-from snowmelt.protocols.queue.calls import Purge, Put
+from snowmelt.protocols.queue.api.calls import Purge, Put
 from snowmelt.runtime.driver import Driver
 from snowmelt_world.attack import judging
 from snowmelt_world.attack.setting import HONEST_PREFIX

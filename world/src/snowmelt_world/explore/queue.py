@@ -30,10 +30,11 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Effect, Event, Node, Reply, Requested
 from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
 from snowmelt.protocols.membership import Member, View
-from snowmelt.protocols.queue import QueueNode, calls
+from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.records import records, restored
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.state.records import records, restored
 from snowmelt_world.explore.machines import Process
 from snowmelt_world.explore.queue_scene import (
     QUEUE,

@@ -24,13 +24,13 @@ from snowmelt.core.instant import START, Instant, later
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import BULK, Record
 from snowmelt.protocols.membership import View
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.copy import COPY, RECORD, kept_in
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS
-from snowmelt.protocols.queue.records import restored
-from snowmelt.protocols.queue.segments import unstored
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.words import Head
+from snowmelt.protocols.queue.messages.words import Head
+from snowmelt.protocols.queue.state.records import restored
+from snowmelt.protocols.queue.state.segments import unstored
+from snowmelt.protocols.queue.store.copy import COPY, RECORD, kept_in
 from snowmelt_world.explore.small import Look
 from snowmelt_world.world import Broken
 

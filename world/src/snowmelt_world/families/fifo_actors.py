@@ -13,7 +13,7 @@ from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Effect, Event, Node, Send
 from snowmelt.core.outcome import Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Answer, Ask, Call, Caller, Declined
-from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.api import calls
 from snowmelt_world.world import World
 
 PATIENCE: Final = seconds(15)

@@ -17,8 +17,8 @@ from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.queue.options import ProducerSequence as Numbers
 from snowmelt.core.errors import SnowmeltError, StateError, Unavailable, Unreachable
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
 from snowmelt_world.check.history import Ended
 from snowmelt_world.families import consumers, loops
 from snowmelt_world.families.consumers import Habits

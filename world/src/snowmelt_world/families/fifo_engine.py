@@ -16,10 +16,10 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Node
 from snowmelt.core.record import BULK, Damaged, Record
 from snowmelt.protocols import queue as machines
-from snowmelt.protocols.queue.copy import HOME, kept_in
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.messages import Assignment
-from snowmelt.protocols.queue.segments import lacks, unstored
+from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.state.segments import lacks, unstored
+from snowmelt.protocols.queue.store.copy import HOME, kept_in
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt_world.disk import Disk
 from snowmelt_world.families.fifo_planted import machine

@@ -20,7 +20,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.calls import QueueStatus
+from snowmelt.protocols.queue.api.calls import QueueStatus
 from snowmelt_world.disk import Disk
 from snowmelt_world.families.exam import Losses
 from snowmelt_world.families.fifo_clients import Producer

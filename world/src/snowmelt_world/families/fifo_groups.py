@@ -22,7 +22,7 @@ from snowmelt.client.queue.staging_steps import publish, stage
 from snowmelt.core.errors import GroupHeld, LeaseLost, NotStaged
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.queue.calls import Located, PublishStaged, PutDone, Receipt
+from snowmelt.protocols.queue.api.calls import Located, PublishStaged, PutDone, Receipt
 from snowmelt_world.check.history import Ended
 from snowmelt_world.families.fifo_actors import DELAY, PATIENCE, PAUSE, Phase, Stage
 from snowmelt_world.families.fifo_clients import Putter

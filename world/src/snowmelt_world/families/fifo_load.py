@@ -9,8 +9,8 @@ from random import Random
 import msgspec
 
 from snowmelt.core.instant import Duration, milliseconds, seconds
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.settings import QueueSettings
 
 
 class Load(msgspec.Struct, kw_only=True):

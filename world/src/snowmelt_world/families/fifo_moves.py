@@ -13,7 +13,7 @@ from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced
 from snowmelt.protocols.calling import Gone
-from snowmelt.protocols.queue.drains import Drain, Drained
+from snowmelt.protocols.queue.api.drains import Drain, Drained
 from snowmelt_world.families.fifo_clients import Putter
 from snowmelt_world.families.operators import Departures
 from snowmelt_world.world import World

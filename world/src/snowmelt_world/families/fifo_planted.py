@@ -14,22 +14,24 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Event
 from snowmelt.core.record import Change
-from snowmelt.protocols.queue import QueueNode, calls, words
-from snowmelt.protocols.queue.copy import Copy
-from snowmelt.protocols.queue.deadlines import Deadlines
+from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.controller.homes import Homes
 from snowmelt.protocols.queue.erasing import Erasing
-from snowmelt.protocols.queue.follower_progress import Followers
-from snowmelt.protocols.queue.follower_role import FollowerRole
-from snowmelt.protocols.queue.homes import Homes
-from snowmelt.protocols.queue.in_sync import InSync
-from snowmelt.protocols.queue.leader import Leader
+from snowmelt.protocols.queue.follower.follower_role import FollowerRole
+from snowmelt.protocols.queue.leader.deadlines import Deadlines
+from snowmelt.protocols.queue.leader.leader import Leader
+from snowmelt.protocols.queue.leader.settling import Settling
+from snowmelt.protocols.queue.leader.terms import Terms
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.messages import Assignment
+from snowmelt.protocols.queue.messages import words
+from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.node_drain import NodeDrain
-from snowmelt.protocols.queue.producers import Producers, ProducerState
-from snowmelt.protocols.queue.settling import Settling
-from snowmelt.protocols.queue.takeover import TakeOver
-from snowmelt.protocols.queue.terms import Terms
+from snowmelt.protocols.queue.replication.follower_progress import Followers
+from snowmelt.protocols.queue.replication.in_sync import InSync
+from snowmelt.protocols.queue.replication.takeover import TakeOver
+from snowmelt.protocols.queue.state.producers import Producers, ProducerState
+from snowmelt.protocols.queue.store.copy import Copy
 from snowmelt_world.planted import QUEUE_BUGS, Bug
 
 

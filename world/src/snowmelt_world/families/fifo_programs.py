@@ -16,8 +16,8 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.node import Announced
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Abandoned, Ask
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.wire.greeting import CLIENT_PREFIX
 from snowmelt_world.check.history import Ended
 from snowmelt_world.families import programs

@@ -17,8 +17,8 @@ from snowmelt.client.queue.group_steps import groups, survey
 from snowmelt.core.instant import SECOND, Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.settings import ANY, REPLICAS_USUAL
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import ANY, REPLICAS_USUAL
 from snowmelt_world.families.fifo_actors import PATIENCE, Actor, Phase, Stage
 from snowmelt_world.families.fifo_clients import USUAL, Putter
 from snowmelt_world.families.fifo_exam import Exam

@@ -28,7 +28,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.queue import calls
+from snowmelt.protocols.queue.api import calls
 from snowmelt.runtime.clock import shown, steady_now
 from snowmelt_world.families.fifo_actors import DELAY, PAUSE, Phase
 from snowmelt_world.families.fifo_clients import Consumer, Producer

@@ -13,11 +13,11 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import unpacked
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.calls import ItemRun
-from snowmelt.protocols.queue.labels import unpack
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.calls import ItemRun
+from snowmelt.protocols.queue.api.labels import unpack
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
 from snowmelt_world.families.queue_ranked import KEYS, rank_in
 from snowmelt_world.judge.positions import Held, PositionLedger
 from snowmelt_world.judge.values import FOR_EVER, Came, Given, Numbers, Place, Put, Terms

@@ -16,11 +16,16 @@ from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Announced, Effect, Event, Node, Reply, Send
 from snowmelt.protocols.calling import Answer, Gone
 from snowmelt.protocols.queue import QueueNode
+from snowmelt.protocols.queue.api.gathered import Gathered
+from snowmelt.protocols.queue.api.partition_names import part_names
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.limits import QueueLimits
-from snowmelt.protocols.queue.parted.gathered import Gathered
-from snowmelt.protocols.queue.parted.names import part_names
-from snowmelt.protocols.queue.parted.words import CancelPartedGet, NextPhase, PartialAnswer, Post
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.messages.partition_words import (
+    CancelPartedGet,
+    NextPhase,
+    PartialAnswer,
+    Post,
+)
 from snowmelt_world.disk import Disk
 from snowmelt_world.families.fifo_actors import Listened, Said, Stage
 from snowmelt_world.families.fifo_engine import FIFO, Engine

@@ -14,12 +14,12 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.keys import unpacked
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.parted.gathered import Gathered, PartitionLease
-from snowmelt.protocols.queue.parted.names import part_name, part_of
-from snowmelt.protocols.queue.parted.words import CancelPartedGet, PartialAnswer
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
-from snowmelt.protocols.queue.tails import PRIORITY_BITS
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.gathered import Gathered, PartitionLease
+from snowmelt.protocols.queue.api.partition_names import part_name, part_of
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.messages.partition_words import CancelPartedGet, PartialAnswer
+from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
 from snowmelt_world.disk import Disk
 from snowmelt_world.families.fifo_engine import FIFO
 from snowmelt_world.judge.one_order import NEVER, Got, Held, OneOrder

@@ -19,8 +19,8 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.node import Announced
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.calling import Abandoned
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.parted.names import part_name
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.partition_names import part_name
 from snowmelt_world.families.fifo_actors import Actor, Stage
 from snowmelt_world.families.parted_setting import CALL, QUEUE, WAITS, Open, Setting, token_of
 from snowmelt_world.judge.one_order import Back, Got, Item

@@ -27,7 +27,7 @@ from snowmelt.core.instant import SECOND, Duration, Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.outcome import Outcome
 from snowmelt.protocols.calling import Ask
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.check.history import Ended
 from snowmelt_world.families.fifo_actors import Actor, Phase, Stage
 from snowmelt_world.families.shipped import Done, Interrupted, Run, answer_of, patience_of

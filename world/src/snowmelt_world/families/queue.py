@@ -21,9 +21,9 @@ from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.core.record import BULK, Damaged
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Departed, Forget, View
-from snowmelt.protocols.queue.drains import Drained
+from snowmelt.protocols.queue.api.drains import Drained
+from snowmelt.protocols.queue.api.settings import ANY, REPLICAS_USUAL, QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
-from snowmelt.protocols.queue.settings import ANY, REPLICAS_USUAL, QueueSettings
 from snowmelt_world.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt_world.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
 from snowmelt_world.families.fifo_engine import BYTES_MAX, FIFO, Engine, Role

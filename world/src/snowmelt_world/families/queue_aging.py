@@ -16,8 +16,8 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.queue.one_item import DROPPED, READY, change, look_at
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import Instant, milliseconds, seconds
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.statuses import ItemStanding, QueueStatus
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.statuses import ItemStanding, QueueStatus
 from snowmelt_world.check.history import Kind, Value
 from snowmelt_world.families.programs import FAILURES, pause
 from snowmelt_world.families.queue_by_key import LOST_AFTER, KeyLedger, KeyLife, KeyUser, KeyUsers

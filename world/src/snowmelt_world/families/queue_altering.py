@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import START, Duration, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
-from snowmelt.protocols.queue import calls
-from snowmelt.protocols.queue.settings import REPLICAS_USUAL, QueueSettings
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.settings import REPLICAS_USUAL, QueueSettings
 from snowmelt_world.families.fifo_actors import Actor, Phase, Stage
 from snowmelt_world.families.fifo_words import Ledger, terms_of
 from snowmelt_world.families.programs import in_reach

@@ -22,8 +22,8 @@ from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import SECOND, Instant, seconds
-from snowmelt.protocols.queue.segments import unstored
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.state.segments import unstored
 from snowmelt_world.families.fifo_actors import PATIENCE, Stage
 from snowmelt_world.families.programs import FAILURES, pause
 from snowmelt_world.families.queue_deleted import BYTES, User

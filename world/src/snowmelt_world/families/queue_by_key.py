@@ -22,8 +22,8 @@ from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import SECOND, Duration, Instant, seconds
-from snowmelt.protocols.queue.settings import QueueSettings
-from snowmelt.protocols.queue.statuses import QueueStatus
+from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.statuses import QueueStatus
 from snowmelt_world.check.by_key import (
     check_at_once,
     check_fair,

@@ -23,8 +23,8 @@ from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import SECOND, Instant, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.calling import Ask
-from snowmelt.protocols.queue import deletes
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api import deletes
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.families.fifo_actors import PATIENCE, Actor, Phase, Stage
 from snowmelt_world.families.programs import FAILURES, pause
 from snowmelt_world.families.shipped import Done, Run, answer_of, patience_of

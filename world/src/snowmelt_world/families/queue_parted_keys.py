@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.core.instant import Instant
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.check.history import Ended, Kind, Value
 from snowmelt_world.families.programs import FAILURES
 from snowmelt_world.families.queue_by_key import KEYS, KeyLife, KeyUser, KeyUsers

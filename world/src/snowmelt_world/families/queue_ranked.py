@@ -28,7 +28,7 @@ from snowmelt.client.queue.options import Key
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval
 from snowmelt.core.keys import packed
-from snowmelt.protocols.queue.settings import ANY, QueueSettings
+from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 
 Rank = Callable[[bytes], int]
 KEYS: Final = (-(2**63), -3, 0, 7, 2**63 - 1)

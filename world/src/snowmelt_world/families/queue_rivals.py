@@ -13,7 +13,7 @@ from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import CallerError
 from snowmelt.core.instant import seconds
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.families.fifo_actors import Stage
 from snowmelt_world.families.programs import FAILURES, pause
 from snowmelt_world.families.queue_deleted import SHORT, User

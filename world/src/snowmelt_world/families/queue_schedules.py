@@ -18,13 +18,13 @@ from snowmelt.client.queue.timetables import timetable
 from snowmelt.core.errors import NoSuchQueue
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.schedules import (
+from snowmelt.protocols.queue.api.schedules import (
     MOMENT_HEADER,
     NAME_HEADER,
     ListSchedules,
     ScheduleRows,
 )
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.families.fifo_actors import Phase, Stage
 from snowmelt_world.families.programs import FAILURES, pause
 from snowmelt_world.families.queue_deleted import BYTES, SECONDS, SHORT, User

@@ -13,7 +13,7 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.queue.options import ProducerSequence as Numbers
 from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.core.errors import AlreadyPublished, NotStaged
-from snowmelt.protocols.queue.calls import Planned, PublishStaged, Receipt, Share
+from snowmelt.protocols.queue.api.calls import Planned, PublishStaged, Receipt, Share
 from snowmelt_world.families.fifo_groups import SECONDS, Stager
 from snowmelt_world.families.shipped import Interrupted
 from snowmelt_world.judge.values import Put

@@ -25,7 +25,7 @@ from snowmelt.client.queue.step_parts import HOLD, StepParts
 from snowmelt.core.errors import NoSuchQueue, SnowmeltError
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.queue.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.families.fifo_actors import Phase, Stage
 from snowmelt_world.families.programs import FAILURES, pause
 from snowmelt_world.families.queue import HURTS, QueueLife

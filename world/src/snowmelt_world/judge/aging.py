@@ -50,7 +50,7 @@ LEASED: Final = seconds(9)
 
 
 def within(kept: Duration) -> Duration:
-    """So much later an item ends, at most (`protocols/queue/retention.py`, rule 2)."""
+    """So much later an item ends, at most (`protocols/queue/leader/retention.py`, rule 2)."""
     return Duration(kept // 10 + seconds(3))
 
 

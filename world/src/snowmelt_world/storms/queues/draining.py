@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import snowmelt
 from snowmelt.core.errors import Empty, SnowmeltError
-from snowmelt.protocols.queue.calls import QueueStatus
+from snowmelt.protocols.queue.api.calls import QueueStatus
 from snowmelt_world.check import Ended, Kind
 from snowmelt_world.storms.journals import now
 from snowmelt_world.storms.queues.load import QueueLoad, id_of

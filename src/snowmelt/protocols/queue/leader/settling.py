@@ -1,0 +1,181 @@
+"""What consumers say became of their items, in one term of a leader.
+
+1. What is said of a lease is said once: who asks again has the same answer.
+2. Items of a lease may be extended alone, for a time of their own. They are a lease of their own
+   from then on, of the same holder. It is still settled by the token that the holder was told: that
+   of the lease which they were a part of. The rest of that lease ends when it would have.
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration
+from snowmelt.core.interval import Interval, IntervalSet, merged
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.leader.deadlines import Deadlines, delay
+from snowmelt.protocols.queue.leader.open_calls import Answers, keep
+from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.state.state import Lease, QueueState, without
+
+TOKEN_BITS: Final = 40
+"""A token is its leader's term, and so many bits that count within it."""
+PARTS_MAX: Final = 1_000
+"""So many parts of a lease may be extended alone: a word about the lease looks at all of them."""
+
+
+class Settling:
+    """Of one queue, in one term."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        home: Assignment,
+        state: QueueState,
+        deadlines: Deadlines,
+        tokens: Iterator[int],
+    ) -> None:
+        self._outbox = outbox
+        self._home = home
+        self._state = state
+        self._deadlines = deadlines
+        self._tokens = tokens
+        self._said: Answers[msgspec.Struct] = OrderedDict()
+
+    def settle(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
+        """What came of it."""
+        before = self._said.get(operation)
+        if before is not None:
+            return before
+        pieces = self._state.pieces.get(settle.token)
+        if pieces is None:
+            told = self._settled(operation, settle)
+        else:
+            told = self._in_pieces(operation, settle, tuple(pieces))
+        return keep(self._said, operation, told, self._outbox.limits.answered)
+
+    def _in_pieces(
+        self, operation: OperationId, settle: calls.Settle, pieces: tuple[int, ...]
+    ) -> msgspec.Struct:
+        """Of a lease of which some was extended alone (rule 2): of each part what it has of it."""
+        done, back, alone = settle.done, settle.back, settle.alone
+        told: msgspec.Struct | None = None
+        for token in pieces:
+            left = self._state.leases[token].left
+            mine = [_within(left, some) for some in (done, back, alone)]
+            if not any(mine):
+                continue
+            own = msgspec.structs.replace(
+                settle, token=token, done=mine[0], back=mine[1], alone=mine[2], extend=False
+            )
+            told = self._settled(operation, own)
+            if isinstance(told, Declined):
+                return told
+            done, back, alone = map(_but, (done, back, alone), mine)
+        if told is not None and not (done or back or alone or settle.extend):
+            return told
+        rest = msgspec.structs.replace(settle, done=done, back=back, alone=alone)
+        return self._settled(operation, rest)
+
+    def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
+        state, token = self._state, settle.token
+        lease = state.leases.get(token)
+        if lease is not None and (settle.secret != lease.secret or lease.promised is not None):
+            text = f"lease {token} of queue {self._home.queue!r} is another's"
+            return Declined("LeaseLost", text)
+        if token >> TOKEN_BITS < self._home.since:
+            text = f"queue {self._home.queue!r}, of which lease {token} is, was deleted"
+            return Declined("LeaseLost", text)
+        if lease is None and state.enders.get(token) == operation:
+            return calls.Settled(0)
+        over = lease is None and (settle.back or settle.alone or settle.extend or not settle.done)
+        strange = [] if over else state.settle(token, merged(settle.done))
+        if over or (strange and lease is None):
+            so = "its items may be with another consumer"
+            return Declined("LeaseLost", lease_over(self._home.queue, token, so))
+        if strange:
+            return Declined("LeaseLost", not_held(token, strange[0].start))
+        if lease is None:
+            return calls.Settled(0)
+        if settle.back:
+            self._give_back(operation, settle)
+        left = lease.left.total
+        if not left:
+            self._deadlines.forget(token)
+        elif token in self._deadlines and settle.alone:
+            return self._extend_alone(token, lease, settle)
+        elif token in self._deadlines and settle.extend:
+            self._extend(token, lease, settle.lease)
+            return calls.Settled(left, lease.length or self._home.settings.lease)
+        return calls.Settled(left)
+
+    def _extend(self, token: int, lease: Lease, length: Duration) -> None:
+        """From now on it lasts its whole time, or so long."""
+        if length and length != lease.length:
+            lease.length = length
+            self._state.touch(token)
+        self._outbox.wake(self._deadlines.begin(token, self._outbox.now, lease.length))
+
+    def _extend_alone(self, token: int, lease: Lease, settle: calls.Settle) -> msgspec.Struct:
+        # Rule 2.
+        alone = _within(lease.left, settle.alone)
+        strange = without(merged(settle.alone), list(alone))
+        if strange:
+            return Declined("LeaseLost", not_held(token, strange[0].start))
+        if alone != tuple(lease.left):
+            if len(self._state.pieces.get(lease.of or token, ())) >= PARTS_MAX:
+                text = f"{PARTS_MAX} parts of lease {token} are extended alone; it takes no more"
+                return Declined("TooLarge", text)
+            token = next(self._tokens)
+            lease = split_off(self._state, settle.token, alone, token)
+        self._extend(token, lease, settle.lease)
+        return calls.Settled(lease.left.total)
+
+    def _give_back(self, operation: OperationId, settle: calls.Settle) -> None:
+        self._state.give_back(
+            operation,
+            settle.token,
+            merged(settle.back),
+            due=delay(self._outbox, settle.due),
+            reason=settle.reason,
+            dead=settle.dead,
+        )
+
+
+def split_off(state: QueueState, token: int, some: tuple[Interval, ...], own: int) -> Lease:
+    """Some of a lease, which are one of their own from now on."""
+    whole = state.leases[token]
+    whole.left.remove_all(some)
+    state.touch(token)
+    part = msgspec.structs.replace(whole, left=IntervalSet(some), of=whole.of or token)
+    state.leases[own] = part
+    state.pieces.setdefault(part.of, []).append(own)
+    state.touch(own)
+    return part
+
+
+def _within(left: IntervalSet, some: Collection[Interval]) -> tuple[Interval, ...]:
+    """What of these is in a set."""
+    return tuple([part for one in merged(some) for part in left.common(one)])
+
+
+def _but(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval, ...]:
+    return tuple(without(list(some), list(others)))
+
+
+def lease_over(queue: str, token: int, so: str) -> str:
+    """Why nothing can be said of a lease."""
+    return (
+        f"lease {token} of queue {queue!r} is not held any more: its time was over, or it was "
+        f"given back; {so}"
+    )
+
+
+def not_held(token: int, position: int) -> str:
+    """Why nothing can be said of one of its items."""
+    return f"position {position} is not held under lease {token}"

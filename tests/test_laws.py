@@ -270,7 +270,6 @@ def test_the_law_leaves_the_innocent_alone(law, file, text):
 
 SHARED = {
     "Backup": "of a queue, which people hold, and the message that saves a baton's value",
-    "Carrier": "OpenTelemetry's word, and what carries a link's bytes",
     "Command": "one with a baton, and Django's name for what `manage.py` runs",
     "End": "the last record of a backup, and the message that ends a queue",
     "Head": "the first record of a backup, and a copy's last step",

@@ -12,6 +12,7 @@ import pytest
 
 import snowmelt
 import snowmelt.aio
+from snowmelt.client.tracing import UNTRACED
 from snowmelt.core.errors import BadOption, Empty
 
 pytest.importorskip("opentelemetry.sdk")
@@ -255,7 +256,7 @@ def test_what_is_not_sampled_carries_that_it_is_not(
 def test_without_a_provider_nothing_is_made_and_nothing_loaded(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path) as cluster:
         orders = cluster.fifo("orders")
-        assert orders.tracing is None
+        assert orders.tracing is UNTRACED
         orders.put(b"one")
         with orders.get() as item:
             assert item.headers == {}

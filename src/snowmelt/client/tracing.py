@@ -9,20 +9,21 @@ Names and attributes are those of its conventions for messaging. A put of many i
 and its context goes with all of them. A context that a program puts into the headers itself stays.
 
 Nothing is imported for it: a program that has set it up has loaded its API, and set a provider of
-tracers. Whether it has is looked at once, when a cluster is made. Without, each call looks whether
-it has this, and that is all.
+tracers. Whether it has is looked at once, when a cluster is made. Without, each call is in a block
+that does nothing, and that is all.
 
 Where propagators are those that OpenTelemetry has by itself, and there is neither a trace state nor
 baggage, `traceparent` is written here: they take three times as long for the same.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from snowmelt.core.headers import Headers
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.api.calls import ItemRun
 from snowmelt.protocols.queue.api.labels import unpack
 
@@ -37,34 +38,69 @@ LINKS_MAX: Final = 128
 Given: TypeAlias = Mapping[str, str | bytes] | None
 
 
-class Carrier(Protocol):
-    """An item, as far as it brings a context."""
+class Traced:
+    """Round what is done within a `with`; each put makes one, so it is no generator."""
 
-    @property
-    def headers(self) -> Headers:
-        """What was given along with it."""
+    __slots__ = ("headers",)
 
-    @property
-    def position(self) -> int:
-        """Where it stands in its queue."""
+    def __init__(self, headers: Given = None) -> None:
+        self.headers = headers
+        """Those that the items of a put are to have."""
+
+    def link(self, parts: Iterable[ItemRun]) -> None:
+        """Notes which puts brought what came."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        return None
 
 
-def found() -> "Tracing | None":
-    """What makes spans; None where the program has set up nothing that would take them.
+class Tracing:
+    """What is round each call of a connection: nothing, where a program has set up nothing."""
 
-    >>> found() is None
+    def put(self, queue: str, headers: Any) -> Traced:
+        """Round a put; `headers` of it are those that the items are to have."""
+        del queue
+        return NOTHING if headers is None else Traced(headers)
+
+    def get(self, queue: str) -> Traced:
+        """Round a get, which is then linked with the puts of what came."""
+        del queue
+        return NOTHING
+
+    def settle(self, queue: str, word: str, held: Sized, where: Interval | None) -> Traced:
+        """Round what becomes of these items, or of all that are held."""
+        del queue, word, held, where
+        return NOTHING
+
+    def process(self, queue: str, item: Any) -> AbstractContextManager[object]:
+        """Round a handler, whose own spans are children of this one."""
+        del queue, item
+        return NOTHING
+
+
+NOTHING: Final = Traced()
+UNTRACED: Final = Tracing()
+
+
+def found() -> Tracing:
+    """What makes spans, where the program has set up something that takes them.
+
+    >>> found() is UNTRACED
     True
     """
     api: Any = sys.modules.get(API)
     if api is None:
-        return None
+        return UNTRACED
     provider = api.get_tracer_provider()
     if isinstance(provider, (api.ProxyTracerProvider, api.NoOpTracerProvider)):
-        return None
-    return Tracing(api, import_module("opentelemetry.propagate"))
+        return UNTRACED
+    return SpanTracing(api, import_module("opentelemetry.propagate"))
 
 
-class Tracing:
+class SpanTracing(Tracing):
     """Makes the spans of one connection."""
 
     def __init__(self, api: Any, propagate: Any) -> None:
@@ -77,14 +113,14 @@ class Tracing:
         self._producer = api.SpanKind.PRODUCER
         self._names: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
 
-    def put(self, queue: str, headers: Any) -> "Traced":
-        """Round a put; `headers` of it are those that the items are to have."""
+    def put(self, queue: str, headers: Any) -> Traced:
+        """Its context goes along in the headers."""
         here = self._here()  # looked up once: that takes as long as all the rest of it
         span = self._begin("put", "send", queue, self._producer, here)
         carried: dict[str, str | bytes] = {}
         if headers is not None:
             if not isinstance(headers, Mapping) or CARRIED in headers:
-                return Traced(self, span, headers)  # what no queue takes, or its own context
+                return TracedSpan(self, span, headers)  # what no queue takes, or its own context
             carried.update(headers)
         own = span.get_span_context()
         if not self._usual or own.trace_state or not own.is_valid or (here and self._baggage(here)):
@@ -92,29 +128,30 @@ class Tracing:
         else:
             numbers = own.trace_id, own.span_id, own.trace_flags
             carried[CARRIED] = "00-%032x-%016x-%02x" % numbers  # noqa: UP031 - quicker than the others
-        return Traced(self, span, carried)
+        return TracedSpan(self, span, carried)
 
-    def get(self, queue: str) -> "Traced":
-        """Round a get, which is then linked with the puts of what came."""
-        return Traced(self, self._begin("get", "receive", queue, self.api.SpanKind.CLIENT))
+    def get(self, queue: str) -> Traced:
+        """By a client, that is."""
+        return TracedSpan(self, self._begin("get", "receive", queue, self.api.SpanKind.CLIENT))
 
-    def settle(self, queue: str, word: str, count: int) -> "Traced":
-        """Round what becomes of so many items."""
+    def settle(self, queue: str, word: str, held: Sized, where: Interval | None) -> Traced:
+        """With how many they are."""
         span = self._begin(word, "settle", queue, self.api.SpanKind.CLIENT)
+        count = len(held) if where is None else where.size
         if count != 1:
             span.set_attribute(COUNT, count)
-        return Traced(self, span)
+        return TracedSpan(self, span)
 
     @contextmanager
-    def process(self, queue: str, item: Carrier) -> Iterator[None]:
-        """Round a handler, whose own spans are children of this one."""
+    def process(self, queue: str, item: Any) -> Iterator[None]:
+        """A child of the put that brought the item."""
         known = self.context(item.headers)
         span = self._begin("process", "process", queue, self.api.SpanKind.CONSUMER, known)
         span.set_attribute("messaging.message.id", str(item.position))
         if known is not None:
             span.add_link(self.put_of(known))
         current = self.api.use_span(span, record_exception=True, set_status_on_exception=False)
-        with Traced(self, span), current:
+        with TracedSpan(self, span), current:
             yield
 
     def context(self, headers: Headers) -> Any:
@@ -141,18 +178,18 @@ class Tracing:
         return self._start(names[0], parent, role, names[1])
 
 
-class Traced:
-    """A span round what is done within a `with`; each put makes one, so it is no generator."""
+class TracedSpan(Traced):
+    """A span round it."""
 
-    __slots__ = ("_span", "_tracing", "headers")
+    __slots__ = ("_span", "_tracing")
 
-    def __init__(self, tracing: Tracing, span: Any, headers: Given = None) -> None:
+    def __init__(self, tracing: SpanTracing, span: Any, headers: Given = None) -> None:
+        super().__init__(headers)
         self._tracing = tracing
         self._span = span
-        self.headers = headers
 
     def link(self, parts: Iterable[ItemRun]) -> None:
-        """Notes which puts brought what came."""
+        """As far as their headers say it."""
         span, tracing = self._span, self._tracing
         if not span.is_recording():
             return
@@ -168,9 +205,6 @@ class Traced:
             span.set_attribute(COUNT, count)
         for headers in puts.values():
             span.add_link(tracing.put_of(tracing.context(headers)))
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None:

@@ -62,27 +62,10 @@ class Fifo(Queue[FifoSteps]):
         While what was put under `unique` is in the queue, or for `unique_for` seconds if that is
         longer, nothing more is put under it: the call returns the position of what there is.
         """
-        if self.tracing is not None:
-            with self.tracing.put(self.name, headers) as traced:
-                return await self._plain.put(
-                    body,
-                    key=key,
-                    headers=traced.headers,
-                    delay=delay,
-                    timeout=timeout,
-                    sequence=sequence,
-                    unique=unique,
-                    unique_for=unique_for,
-                )
-        one = self._steps.one(self._codec.body(body), None, headers, delay, timeout, key)
-        if unique is not None or unique_for:
-            put = self._steps.put([one.what], one.wait, sequence, as_unique(unique, unique_for))
-            return Position((await run_async(self._port, put))[0])
-        if sequence is not None or self._steps.producer.named:  # a number names one put
-            put = self._steps.put([one.what], one.wait, sequence)
-            positions = await run_async(self._port, put)
-            return Position(positions[0])
-        return Position(await self._puts.ask(one))
+        with self.tracing.put(self._steps.name, headers) as traced:
+            labels = traced.headers
+            one = self._steps.one(self._codec.body(body), None, labels, delay, timeout, key)
+            return await self._put_one(one, sequence, unique, unique_for)
 
     async def put_many(  # noqa: PLR0913 - all that a put says
         self,
@@ -108,23 +91,12 @@ class Fifo(Queue[FifoSteps]):
         note of the exception says where). With `sequence`, more than one call is refused as
         `TooLarge`. `unique` is one of all items together, as `put` has it; and one call too.
         """
-        if self.tracing is not None:
-            with self.tracing.put(self.name, headers) as traced:
-                return await self._plain.put_many(
-                    bodies,
-                    key=key,
-                    headers=traced.headers,
-                    delay=delay,
-                    timeout=timeout,
-                    sequence=sequence,
-                    unique=unique,
-                    unique_for=unique_for,
-                )
-        rows, own = self._codec.bodies(bodies), as_unique(unique, unique_for)
-        return await run_async(
-            self._port,
-            self._steps.put_many(rows, headers, delay, timeout, sequence, key=key, unique=own),
-        )
+        with self.tracing.put(self._steps.name, headers) as traced:
+            rows, own = self._codec.bodies(bodies), as_unique(unique, unique_for)
+            puts = self._steps.put_many(
+                rows, traced.headers, delay, timeout, sequence, key=key, unique=own
+            )
+            return await run_async(self._port, puts)
 
     def leased(self, token: int, position: int, secret: bytes = b"") -> Item:
         """An item that another process got: with its `token` and `position` it is settled here.

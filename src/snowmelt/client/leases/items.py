@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import starmap
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from snowmelt.client.coalescing.joint_acks import Acks
 from snowmelt.client.coalescing.threads import ThreadCoalescer
@@ -20,7 +20,7 @@ from snowmelt.client.leases.reasons import failure_text, told_reason
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.client.leases.views import ItemOrigin, ItemsView, ItemView
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
-from snowmelt.client.tracing import Tracing
+from snowmelt.client.tracing import UNTRACED, Tracing
 from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.interval import Interval
 
@@ -61,20 +61,15 @@ class UpdateSender(ItemOrigin, Protocol):
 class ImmediateSender:
     """Sends every word, acknowledgements together, and waits until it is taken."""
 
-    _plain: Self
-    """The same, without spans."""
-
     def __init__(
         self,
         port: Port,
         steps: LeaseSteps,
         codec: ValueCodec = PLAIN,
-        tracing: Tracing | None = None,
+        tracing: Tracing = UNTRACED,
     ) -> None:
         self.codec = codec
         self._tracing = tracing
-        plain: Any = self if tracing is None else type(self)(port, steps, codec)
-        self._plain = plain
         self.port = port
         self.steps = steps
         self._kind = Acks(steps)
@@ -92,18 +87,15 @@ class ImmediateSender:
 
     def ack(self, delivered: LeasedItems, where: Interval | None) -> None:
         """Done with these, or with all."""
-        if self._tracing is not None:
-            with self._tracing.settle(self.queue, "ack", _count(delivered, where)):
-                self._plain.ack(delivered, where)
-                return
-        delivered.check_process()
-        done = delivered.open_in(where)
-        asked = self._kind.asked(delivered, done) if done else None
-        if asked is None:
-            run(self.port, self.steps.ack(delivered, where))
-        else:
-            self._acks.ask(asked)
-            delivered.check_kept(where)
+        with self._tracing.settle(self.steps.name, "ack", delivered, where):
+            delivered.check_process()
+            done = delivered.open_in(where)
+            asked = self._kind.asked(delivered, done) if done else None
+            if asked is None:
+                run(self.port, self.steps.ack(delivered, where))
+            else:
+                self._acks.ask(asked)
+                delivered.check_kept(where)
 
     def give_back(
         self,
@@ -114,12 +106,9 @@ class ImmediateSender:
         dead: bool = False,
     ) -> None:
         """Returns items; others may get them after the delay."""
-        if self._tracing is not None:
-            word = "nack" if reason or delay or dead else "release"
-            with self._tracing.settle(self.queue, word, _count(delivered, where)):
-                self._plain.give_back(delivered, where, delay, reason, dead)
-                return
-        run(self.port, self.steps.give_back(delivered, where, delay, reason, dead))
+        word = "nack" if reason or delay or dead else "release"
+        with self._tracing.settle(self.steps.name, word, delivered, where):
+            run(self.port, self.steps.give_back(delivered, where, delay, reason, dead))
 
     def extend(
         self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
@@ -247,10 +236,6 @@ def leave(held: Item | Items, error: BaseException | None) -> None:
             held.nack(reason=failure_text(error))
         else:
             held.release()
-
-
-def _count(delivered: LeasedItems, where: Interval | None) -> int:
-    return len(delivered) if where is None else where.size
 
 
 def items_under(counter: UpdateSender, delivered: LeasedItems) -> Iterator[Item]:

@@ -1,7 +1,7 @@
 # Made of taking_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """What is taken from a queue, of whatever kind, as a program holds it; blocking."""
 
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from snowmelt.client.coalescing.joint_gets import Gets
 from snowmelt.client.coalescing.threads import ThreadCoalescer
@@ -26,7 +26,7 @@ from snowmelt.client.leases.steps import (
     lease_of,
 )
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
-from snowmelt.client.tracing import Tracing
+from snowmelt.client.tracing import UNTRACED, Tracing
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, Empty
 
@@ -38,18 +38,14 @@ class LeasingQueue(Generic[S]):
 
     _first: ThreadCoalescer | None = None
     """What goes before each get, where something put later may come first."""
-    _plain: Self
-    """The same queue, without spans."""
 
     __reduce__ = stays("send the queue's name and the URL, and connect there")
 
     def __init__(
-        self, port: Port, steps: S, codec: ValueCodec = PLAIN, tracing: Tracing | None = None
+        self, port: Port, steps: S, codec: ValueCodec = PLAIN, tracing: Tracing = UNTRACED
     ) -> None:
         self.tracing = tracing
-        """Makes spans of its calls; None where the program has set up none."""
-        plain: Any = self if tracing is None else type(self)(port, steps, codec)
-        self._plain = plain
+        """Makes spans of its calls, where the program has set up such."""
         self._codec = codec
         self._port = port
         self._steps = steps
@@ -124,26 +120,21 @@ class LeasingQueue(Generic[S]):
         how: LeaseOptions = AS_SET,
     ) -> LeasedItems:
         delivered: LeasedItems | None
-        if self.tracing is not None:
-            with self.tracing.get(self.name) as span:
-                asked = before, items_max, bytes_max, timeout, how
-                leased = self._plain._leased(*asked)  # noqa: SLF001
-                delivered = leased
-                span.link(delivered.parts)
-                return delivered
-        if self._first is not None:
-            self._first.send(timeout)
-        joint = None
-        if how is AS_SET:
-            joint = self._kind.asked(items_max, bytes_max, timeout, before)
-        if joint is None:
-            get = self._steps.get_after(before, items_max, bytes_max, timeout, how)
-            delivered = leasing(self._port, self._steps, get)
-        else:
-            delivered = self._gets.ask(joint)
-        if delivered is None:
-            raise Empty(self._steps.empty(timeout))
-        return delivered
+        with self.tracing.get(self._steps.name) as traced:
+            if self._first is not None:
+                self._first.send(timeout)
+            joint = None
+            if how is AS_SET:
+                joint = self._kind.asked(items_max, bytes_max, timeout, before)
+            if joint is None:
+                get = self._steps.get_after(before, items_max, bytes_max, timeout, how)
+                delivered = leasing(self._port, self._steps, get)
+            else:
+                delivered = self._gets.ask(joint)
+            if delivered is None:
+                raise Empty(self._steps.empty(timeout))
+            traced.link(delivered.parts)
+            return delivered
 
     def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
         """Shows the first items (or of those set aside as dead), taking none of them."""

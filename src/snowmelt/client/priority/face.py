@@ -17,7 +17,7 @@ from snowmelt.client.queue.group_steps import GroupBodies
 from snowmelt.client.queue.options import Key
 from snowmelt.client.queue.ranks import RANK_HIGHEST, checked_share
 from snowmelt.client.queue.staging_steps import HOLD
-from snowmelt.client.tracing import Tracing
+from snowmelt.client.tracing import UNTRACED, Tracing
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.queue.api.calls import Receipt, Span
@@ -54,7 +54,7 @@ class PriorityQueue(Queue[RankedSteps]):
         port: Port,
         steps: RankedSteps,
         codec: ValueCodec = PLAIN,
-        tracing: Tracing | None = None,
+        tracing: Tracing = UNTRACED,
     ) -> None:
         super().__init__(port, steps, codec, tracing)
         self._first = self._puts
@@ -77,28 +77,10 @@ class PriorityQueue(Queue[RankedSteps]):
         After `delay` seconds it may be delivered. Of any priorities positions count together.
         `key`, `sequence` and `unique` are as a fifo has them.
         """
-        if self.tracing is not None:
-            with self.tracing.put(self.name, headers) as traced:
-                return self._plain.put(
-                    body,
-                    priority=priority,
-                    key=key,
-                    headers=traced.headers,
-                    delay=delay,
-                    timeout=timeout,
-                    sequence=sequence,
-                    unique=unique,
-                    unique_for=unique_for,
-                )
-        one = self._steps.one(self._codec.body(body), priority, headers, delay, timeout, key)
-        if unique is not None or unique_for:
-            put = self._steps.put([one.what], one.wait, sequence, as_unique(unique, unique_for))
-            return Position((run(self._port, put))[0])
-        if sequence is not None or self._steps.producer.named:  # a number names one put
-            put = self._steps.put([one.what], one.wait, sequence)
-            positions = run(self._port, put)
-            return Position(positions[0])
-        return Position(self._puts.ask(one))
+        with self.tracing.put(self._steps.name, headers) as traced:
+            labels = traced.headers
+            one = self._steps.one(self._codec.body(body), priority, labels, delay, timeout, key)
+            return self._put_one(one, sequence, unique, unique_for)
 
     def put_many(  # noqa: PLR0913 - all that a put says
         self,
@@ -132,24 +114,12 @@ class PriorityQueue(Queue[RankedSteps]):
         ...         jobs.put_many([(2, b"dust"), (0, b"fire"), (2, b"sweep")])
         (Interval(start=0, stop=1), Interval(start=0, stop=2))
         """
-        if self.tracing is not None:
-            with self.tracing.put(self.name, headers) as traced:
-                return self._plain.put_many(
-                    items,
-                    priority=priority,
-                    key=key,
-                    headers=traced.headers,
-                    delay=delay,
-                    timeout=timeout,
-                    sequence=sequence,
-                    unique=unique,
-                    unique_for=unique_for,
-                )
-        rows, own = self._codec.pairs(items, priority), as_unique(unique, unique_for)
-        puts = self._steps.put_ranked(
-            rows, priority, headers, delay, timeout, sequence, key, unique=own
-        )
-        return run(self._port, puts)
+        with self.tracing.put(self._steps.name, headers) as traced:
+            rows, own = self._codec.pairs(items, priority), as_unique(unique, unique_for)
+            puts = self._steps.put_ranked(
+                rows, priority, traced.headers, delay, timeout, sequence, key, unique=own
+            )
+            return run(self._port, puts)
 
     def stage(
         self,

@@ -73,7 +73,7 @@ def together(bodies: list[bytes]) -> PutItems:
     b'onetwo'
     """
     if len(bodies) == 1:  # as where nobody puts beside
-        return parcel(bodies[0])
+        return PutItems(1, ONE.pack(0, len(bodies[0])), bodies[0])
     return _packed(bodies, list(accumulate(map(len, bodies), initial=0)))
 
 

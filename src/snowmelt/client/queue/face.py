@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 from typing import Any, Self, TypeVar, Unpack
 
+from snowmelt.client.coalescing.joint import CallerRequest
 from snowmelt.client.coalescing.joint_puts import Puts
 from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.forking import Own
@@ -13,6 +14,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, checked_count
 from snowmelt.client.leases.taking import LeasingQueue
+from snowmelt.client.queue.bodies import NOT_UNIQUE, as_unique
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.queue.consumers import ConsumerOverview, consumers
 from snowmelt.client.queue.group_steps import (
@@ -34,7 +36,7 @@ from snowmelt.client.queue.one_item import (
     put_again,
     read_one,
 )
-from snowmelt.client.queue.options import QueueOptions
+from snowmelt.client.queue.options import Key, QueueOptions
 from snowmelt.client.queue.schedules import (
     ScheduleOptions,
     ScheduleOverview,
@@ -45,8 +47,8 @@ from snowmelt.client.queue.schedules import (
 )
 from snowmelt.client.queue.staging_steps import plan, publish
 from snowmelt.client.queue.timetables import timetable
-from snowmelt.client.tracing import Tracing
-from snowmelt.core.interval import Interval
+from snowmelt.client.tracing import UNTRACED, Tracing
+from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.queue.api.calls import (
     GroupStatus,
     Located,
@@ -64,10 +66,22 @@ class Queue(LeasingQueue[S]):
     """A queue, but for how items come in."""
 
     def __init__(
-        self, port: Port, steps: S, codec: ValueCodec = PLAIN, tracing: Tracing | None = None
+        self, port: Port, steps: S, codec: ValueCodec = PLAIN, tracing: Tracing = UNTRACED
     ) -> None:
         super().__init__(port, steps, codec, tracing)
         self._puts = ThreadCoalescer(self._port, Puts(steps.put))
+
+    def _put_one(
+        self, one: CallerRequest, sequence: int | None, unique: Key | None, unique_for: float
+    ) -> Position:
+        """Puts an item, with others' unless a number or a uniqueness key names its call."""
+        own = NOT_UNIQUE
+        if unique is not None or unique_for:
+            own = as_unique(unique, unique_for)
+        if own.key or sequence is not None or self._steps.producer.named:
+            put = self._steps.put([one.what], one.wait, sequence, own)
+            return Position((run(self._port, put))[0])
+        return Position(self._puts.ask(one))
 
     # --- for groups -------------------------------------------------------------------------------
 

@@ -61,9 +61,6 @@ class StepView:
         own = self._own(queue)
         written = own._codec.body(body)  # noqa: SLF001
         steps, tracing = own._steps, own.tracing  # noqa: SLF001
-        if tracing is None:
-            self._parts.put(steps, written, priority, key, headers, delay)
-            return
         with tracing.put(own.name, headers) as traced:
             self._parts.put(steps, written, priority, key, traced.headers, delay)
 

@@ -16,7 +16,7 @@ from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import PASSING, LoopDeadline
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.objects import Object
-from snowmelt.client.tracing import Tracing
+from snowmelt.client.tracing import UNTRACED, Tracing
 from snowmelt.client.worker.limits import Limit
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, WorkerSettings, check_worked
 from snowmelt.client.worker.retrying import FailureOutcome, last_line
@@ -43,7 +43,7 @@ class WorkerLoop:
         handler: Callable[[Any], object],
         settings: WorkerSettings,
         idle: float | None,
-        tracing: Tracing | None = None,
+        tracing: Tracing = UNTRACED,
     ) -> None:
         self._name = name
         self._intake = intake
@@ -209,9 +209,6 @@ class WorkerLoop:
             del self._hands[id(held)]
 
     def _work_on(self, held: Item | Object) -> None:
-        if self._tracing is None or isinstance(held, Object):
-            check_worked(self._handler, self._handler(held))
-            return
         with self._tracing.process(self._name, held):
             check_worked(self._handler, self._handler(held))
 

@@ -13,7 +13,7 @@ from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, LoopDeadline
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object
-from snowmelt.client.tracing import Tracing
+from snowmelt.client.tracing import UNTRACED, Tracing
 from snowmelt.client.worker.limits import over_text
 from snowmelt.client.worker.loop import POLL_SECONDS, RunLog, tell_failed, tell_untold
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, WorkerSettings
@@ -33,7 +33,7 @@ class WorkerLoop:
         handler: Callable[[Any], Any],
         settings: WorkerSettings,
         idle: float | None,
-        tracing: Tracing | None = None,
+        tracing: Tracing = UNTRACED,
     ) -> None:
         self._name = name
         self._intake = intake
@@ -193,11 +193,8 @@ class WorkerLoop:
         limit = self._settings.limit
         try:
             async with asyncio.timeout(limit) as span:
-                if self._tracing is None or isinstance(held, Object):
+                with self._tracing.process(self._name, held):
                     await self._handler(held)
-                else:
-                    with self._tracing.process(self._name, held):
-                        await self._handler(held)
         except TimeoutError as error:
             if limit is None or not span.expired():
                 raise

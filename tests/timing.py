@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from snowmelt.core.errors import OutcomeUnknown
+
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 TRIES = 3
 PATIENCE = 20.0
 
@@ -24,6 +27,23 @@ def in_time(most: float, call: Callable[[], T], least: float = 0.0) -> T:
         if took < most:
             return told
     raise AssertionError(f"it took longer than {most} s {TRIES} times, the last {took:.3f} s")
+
+
+def in_vain(error: type[E], call: Callable[[], object]) -> E:
+    """What a node answers when somebody waited for nothing.
+
+    Such an answer counts for some 50 ms after the wait. A node that is busy may be later, and then
+    its caller knows nothing, and asks again.
+    """
+    for _ in range(10):
+        try:
+            call()
+        except error as told:
+            return told
+        except OutcomeUnknown:
+            continue
+        raise AssertionError("it was not in vain")
+    raise AssertionError("it was not answered in its time 10 times")
 
 
 def until(so: Callable[[], object]) -> None:

@@ -6,7 +6,9 @@ import subprocess
 from warm import ran
 
 
-def snowmelt(*arguments: str, seconds: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
+def snowmelt(
+    *arguments: str, seconds: float = 110, **more: str
+) -> subprocess.CompletedProcess[str]:
     """Runs the program to its end."""
     ended = piped(*arguments, seconds=seconds, **more)
     out, err = ended.stdout.decode(), ended.stderr.decode()
@@ -14,7 +16,7 @@ def snowmelt(*arguments: str, seconds: float = 60, **more: str) -> subprocess.Co
 
 
 def piped(
-    *arguments: str, given: bytes = b"", seconds: float = 60, **more: str
+    *arguments: str, given: bytes = b"", seconds: float = 110, **more: str
 ) -> subprocess.CompletedProcess[bytes]:
     """The same with bytes that go in, and bytes that come out."""
     environment = {name: value for name, value in os.environ.items() if "SNOWMELT" not in name}

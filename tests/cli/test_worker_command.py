@@ -72,7 +72,7 @@ def line(started: subprocess.Popen[str]) -> str:
 
 
 def until(so: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not so():
         assert time.monotonic() < end, what
         time.sleep(0.05)

@@ -58,9 +58,9 @@ def test_a_consumer_keeps_what_it_has_while_leases_get_shorter(queues: Queues, n
     with orders.consume(prefetch=1, timeout=0) as loop:
         for item in loop:
             if item.body == b"old":
-                queues.fifo(name).alter(lease=0.5)
+                queues.fifo(name).alter(lease=2)
             else:
-                time.sleep(2)
+                time.sleep(3)
             item.ack()
             done.append(item.body)
     assert done == [b"old", b"new"]

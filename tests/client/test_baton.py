@@ -9,7 +9,7 @@ import pytest
 import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.core.errors import BadOption, Unreachable
-from timing import in_time
+from timing import TRIES, in_time
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +134,7 @@ def test_who_waits_too_long_is_told_and_in_nobodys_way(
         with pytest.raises(TimeoutError):
             baton.acquire(timeout=0)
         held.check()
-    begin = time.monotonic()
-    baton.acquire().release()
-    assert time.monotonic() - begin < 4, "nobody stands before it"
+    in_time(4, lambda: baton.acquire().release())  # nobody stands before it
 
 
 def test_a_hold_outlives_its_lease_many_times(cluster: snowmelt.Cluster, name: str) -> None:
@@ -197,26 +195,33 @@ def test_given_up_twice_is_an_error_that_says_so(cluster: snowmelt.Cluster, name
 
 
 def test_the_end_of_a_program_gives_up_what_it_held(nodes: LocalCluster, name: str) -> None:
-    with snowmelt.connect(nodes.url) as first:
-        held = first.baton(name).acquire()
-    with pytest.raises(snowmelt.BatonLost, match="the cluster was closed"):
-        held.check()
-    with pytest.raises(snowmelt.BatonLost):
-        held.release()
-    begin = time.monotonic()
-    with snowmelt.connect(nodes.url) as second, second.baton(name):
-        assert time.monotonic() - begin < 3.5, "not its lease, but a moment's grace"
+    def given_up() -> float:
+        with snowmelt.connect(nodes.url) as first:
+            held = first.baton(name).acquire()
+        with pytest.raises(snowmelt.BatonLost, match="the cluster was closed"):
+            held.check()
+        with pytest.raises(snowmelt.BatonLost):
+            held.release()
+        begin = time.monotonic()
+        with snowmelt.connect(nodes.url) as second, second.baton(name):
+            return time.monotonic() - begin
+
+    assert any(given_up() < 3.5 for _ in range(TRIES)), "not its lease, but a moment's grace"
 
 
 def test_who_believes_it_lost_leaves_it_at_once(nodes: LocalCluster, name: str) -> None:
-    with snowmelt.connect(nodes.url) as first, snowmelt.connect(nodes.url) as second:
+    def left(first: snowmelt.Cluster, second: snowmelt.Cluster) -> float:
         held = first.baton(name).acquire()
         held._hold.lose("no word came")  # as far as this side knows
         with pytest.raises(snowmelt.BatonLost, match="no word came"):
             held.release()
         begin = time.monotonic()
         with second.baton(name):
-            assert time.monotonic() - begin < 3.5, "not its lease, but a moment's grace"
+            return time.monotonic() - begin
+
+    with snowmelt.connect(nodes.url) as first, snowmelt.connect(nodes.url) as second:
+        took = (left(first, second) for _ in range(TRIES))
+        assert any(one < 3.5 for one in took), "not its lease, but a moment's grace"
 
 
 def test_a_connection_is_used_again_for_the_next_turn(cluster: snowmelt.Cluster, name: str) -> None:

@@ -7,11 +7,10 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.core.errors import Empty
+from timing import in_vain, until
 
 HEARTBEAT = 5.0
 SOON = 25.0
@@ -26,9 +25,16 @@ def test_a_killed_master_is_missed_at_once_and_its_fifo_goes_on_at_a_mirror(tmp_
             go_on(cluster, client)
 
 
+def followed(orders: snowmelt.Fifo) -> bool:
+    told = orders.stats(timeout=20)
+    return len(told.followers) == 2 and not told.followers_behind
+
+
 def go_on(cluster: LocalCluster, client: snowmelt.Cluster) -> None:
     for number in range(50):
         orders = client.fifo(f"q{number}", replicas=3, durable_copies=2)
+        orders.create()
+        until(lambda: followed(orders))  # noqa: B023  # so that a follower has all that comes
         orders.put(b"before")
         name = orders.stats(timeout=20).leader
         if name != "n1":  # which decides on views
@@ -45,8 +51,7 @@ def go_on(cluster: LocalCluster, client: snowmelt.Cluster) -> None:
     put, leased, _ = life.entries
     assert (put.term < leased.term, leased.pid) == (True, os.getpid())
     assert put.after == put.before
-    with pytest.raises(Empty):  # told by two who vouch for it
-        orders.get(timeout=0.5)
+    in_vain(Empty, lambda: orders.get(timeout=0.5))  # told by two who vouch for it
     status = cluster.nodes[0].status()
     assert status is not None
     assert status.view is not None

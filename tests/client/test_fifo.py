@@ -24,6 +24,7 @@ from snowmelt.core.errors import (
     Unreachable,
 )
 from snowmelt.core.interval import Interval
+from timing import in_vain
 
 NEAR = timedelta(seconds=5)
 """Clocks may be put right while a node runs, which looked at its own when it began."""
@@ -109,10 +110,9 @@ def test_empty_and_full_are_those_of_queue_too(fifo: Make) -> None:
         orders.get(timeout=0)
     orders.put_many([b"one", b"two"])
     begin = time.monotonic()
-    with pytest.raises(queue.Full) as raised:
-        orders.put(b"three", timeout=0.3)
-    assert isinstance(raised.value, Full)
-    assert 0.2 < time.monotonic() - begin < 5
+    assert issubclass(Full, queue.Full)
+    in_vain(Full, lambda: orders.put(b"three", timeout=0.3))
+    assert 0.2 < time.monotonic() - begin < 20
     orders.get().ack()
     orders.put(b"three", timeout=0)
 
@@ -200,20 +200,25 @@ def test_a_part_of_what_was_got_may_go_back(fifo: Make) -> None:
 
 def test_a_delay_holds_back(fifo: Make) -> None:
     orders = fifo()
-    orders.put(b"later", delay=0.7)
+    orders.put(b"much later", delay=600)
     orders.put(b"now")
     with orders.get(timeout=0) as item:
         assert item.body == b"now"
     with pytest.raises(Empty):
         orders.get(timeout=0)
     begin = time.monotonic()
-    item = orders.get(timeout=5)
+    orders.put(b"later", delay=0.7)
+    item = orders.get(timeout=20)
     assert item.body == b"later"
-    assert time.monotonic() - begin < 2
-    item.nack(delay=0.5)
+    assert time.monotonic() - begin > 0.6
+    item.nack(delay=600)
     with pytest.raises(Empty):
         orders.get(timeout=0)
-    orders.get(timeout=5).ack()
+    orders.put(b"again")
+    orders.get().nack(delay=0.5)
+    begin = time.monotonic()
+    orders.get(timeout=20).ack()
+    assert time.monotonic() - begin >= 0.4
 
 
 def test_a_lease_that_ended_is_lost_and_its_items_come_again(fifo: Make) -> None:
@@ -224,18 +229,17 @@ def test_a_lease_that_ended_is_lost_and_its_items_come_again(fifo: Make) -> None
     assert (again.body, again.failures) == (b"one", 1)
     with pytest.raises(LeaseLost):
         item.ack()
-    again.ack()
+    again.ack(wait=True)
     with pytest.raises(Empty):
-        orders.get(timeout=0.5)
+        orders.get(timeout=0)
 
 
 def test_a_lease_that_is_extended_lasts(fifo: Make) -> None:
-    orders = fifo(lease=1.5)
+    orders = fifo(lease=2.5)
     orders.put(b"one")
     item = orders.get()
     for _ in range(4):
-        with pytest.raises(Empty):
-            orders.get(timeout=0.5)
+        in_vain(Empty, lambda: orders.get(timeout=0.8))
         item.extend()
     item.ack()
 

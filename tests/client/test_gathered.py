@@ -314,10 +314,10 @@ def test_items_of_one_call_are_extended_and_lost_apart(play: Play) -> None:
 def test_an_answer_that_came_while_the_loop_was_busy_counts(play: Play) -> None:
     async def scene(queue: Queue) -> None:
         await queue.put(b"first")
-        puts = [asyncio.ensure_future(queue.put(b"%d" % at, timeout=0.1)) for at in range(4)]
+        puts = [asyncio.ensure_future(queue.put(b"%d" % at, timeout=0.5)) for at in range(4)]
         for _ in range(5):  # until they are on their way
             await asyncio.sleep(0)
-        time.sleep(0.5)  # longer than any of them waits
+        time.sleep(2)  # longer than any of them waits
         assert all([await one for one in puts])
 
     play(scene)

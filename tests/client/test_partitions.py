@@ -22,6 +22,7 @@ from snowmelt.core.errors import (
     QueueExists,
 )
 from snowmelt.core.interval import Interval
+from timing import in_time, in_vain, until
 
 Queues = snowmelt.Cluster | snowmelt.EmbeddedCluster
 
@@ -102,8 +103,9 @@ def test_a_lease_that_ended_is_lost_and_comes_to_others(queues: Queues, name: st
     for at in range(3):
         log.put(b"%d" % at)
     items = log.get_many(3)
+    log.alter(lease=60)
     time.sleep(0.5)
-    again = log.get_many(3, timeout=5)
+    again = log.get_many(3, timeout=20)
     assert [one.body for one in again][:1] == [b"0"]
     with pytest.raises(LeaseLost):
         items.ack()
@@ -146,10 +148,8 @@ def test_empty_says_so_in_time_and_a_queue_that_is_not_there_is_waited_for(
     queues: Queues, name: str
 ) -> None:
     log = queues.fifo(name, partitions=3)
-    began = time.monotonic()
-    with pytest.raises(Empty, match="nothing came into"):
-        log.get(timeout=0.5)
-    assert time.monotonic() - began < 3
+    told = in_time(3, lambda: in_vain(Empty, lambda: log.get(timeout=0.5)), least=0.45)
+    assert "nothing came into" in str(told)
     with pytest.raises(NoSuchQueue):
         queues.fifo(f"{name}-other").stats()
 
@@ -173,8 +173,7 @@ def test_full_is_said_when_no_partition_has_room(queues: Queues, name: str) -> N
         log.put(b"%d" % at, timeout=0)
     with pytest.raises(Full, match="none of the 3 partitions"):
         log.put(b"more", timeout=0)
-    with pytest.raises(Full):
-        log.put(b"more", timeout=0.4)
+    in_vain(Full, lambda: log.put(b"more", timeout=0.4))
     assert log.stats().ready == 6
 
 
@@ -287,13 +286,13 @@ def test_what_a_loop_leaves_goes_back_and_what_was_in_hand_failed(log: Any) -> N
 
 
 def test_leases_of_a_loop_are_renewed_in_each_partition(queues: Queues, name: str) -> None:
-    log = queues.fifo(name, partitions=3, lease=0.6)
+    log = queues.fifo(name, partitions=3, lease=2)
     for at in range(6):
         log.put(b"%d" % at)
     seen = []
     with log.consume(prefetch=6, timeout=0) as loop:
         for item in loop:
-            time.sleep(0.3)
+            time.sleep(0.5)
             item.ack()
             seen.append((item.body, item.failures))
     assert seen == [(b"%d" % at, 0) for at in range(6)]
@@ -353,8 +352,7 @@ def test_it_is_paused_and_altered_in_all_partitions(log: Any) -> None:
         log.put(b"%d" % at)
     log.pause()
     assert log.stats().paused
-    with pytest.raises(Empty):
-        log.get(timeout=0.3)
+    in_vain(Empty, lambda: log.get(timeout=0.3))
     log.resume()
     log.alter(lease=60, max_items=5)
     settings = log.stats().settings
@@ -442,7 +440,7 @@ def test_a_get_that_waits_hears_at_once_that_its_queue_is_deleted(
     log.get().ack()
     with ThreadPoolExecutor(1) as threads:
         waits = threads.submit(log.get, timeout=20)
-        time.sleep(0.3)
+        until(lambda: log.stats().waiting_gets)
         queues.delete(name)
         with pytest.raises(QueueDeleted):
             waits.result(timeout=10)

@@ -38,9 +38,7 @@ def test_when_a_producer_is_killed_the_consumer_asks_elsewhere(
         assert {pool.get().body, pool.get().body} == {b"first", b"second"}
         first.kill()
         second.tell("put", body="third")
-        begin = time.monotonic()
-        pool.get().ack()
-        assert time.monotonic() - begin < 3
+        pool.get(timeout=20).ack()
 
 
 def test_a_producer_killed_in_the_middle_of_a_large_object(
@@ -59,11 +57,9 @@ def test_a_producer_killed_in_the_middle_of_a_large_object(
                 assert not get.done()
             large.kill()
             assert not get.done()
-            begin = time.monotonic()
             small.tell("put_sized", first=2, count=1, size=MB)
-            one = get.result(10)
+            one = get.result(20)
         assert one.body == pattern(2, MB)
-        assert time.monotonic() - begin < 4
         one.ack()
 
 
@@ -90,7 +86,7 @@ def test_what_a_killed_consumer_held_comes_again(
         begin = time.monotonic()
         with pool.get() as one:
             assert one.body == b"precious"
-        assert 1 < time.monotonic() - begin < 5  # the grace
+        assert 1 < time.monotonic() - begin < 20  # the grace, and not the lease
 
 
 def test_acknowledging_to_the_dead_says_that_nobody_confirmed(

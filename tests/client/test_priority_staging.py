@@ -1,7 +1,6 @@
 """Staged puts of a priority queue, blocking, with await, and in a folder."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,6 +13,7 @@ from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import BadOption, NotStaged
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.api.calls import Share
+from timing import until
 
 
 @pytest.fixture(params=["node", "folder"])
@@ -44,7 +44,7 @@ def test_what_is_staged_comes_when_it_is_published_and_once(cluster: snowmelt.Cl
 def test_what_was_erased_is_told(cluster: snowmelt.Cluster) -> None:
     jobs = cluster.priority("erased")
     receipts = jobs.stage([b"a", b"b"], hold=1)
-    time.sleep(1.1)
+    until(lambda: not jobs.stats().staged)
     with pytest.raises(NotStaged, match="1 of 1 batches are not staged in queue 'erased'"):
         jobs.publish(receipts)
     with pytest.raises(BadOption, match="hold is 0"):

@@ -212,7 +212,7 @@ def test_workers_beside_a_silent_node_end_in_time(
                     time.sleep(0.1)  # two at once may count as one
                 one.wait(30)
                 took = time.monotonic() - began
-                assert took < within + 4.0, f"{took:.1f} s, on a busy machine"
+                assert took < within + 12, f"{took:.1f} s, on a busy machine"
                 assert (one.returncode != 0) is (signals > 1)
         finally:
             os.kill(own_node.pid, signal.SIGCONT)

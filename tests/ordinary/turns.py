@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import snowmelt
 
-PROMPT = 3.0
+PROMPT = 4.0
 """Seconds after which a baton that nobody holds is had again: less than a lease."""
 
 

@@ -163,7 +163,7 @@ def ask(port: int, action: str, asked: dict[str, Any], seconds: float) -> None:
     """As a program that is killed so long after its request: it hears no answer."""
     body = json.dumps(asked).encode()
     head = (
-        f"POST / HTTP/1.1\r\nHost: here\r\nX-Amz-Target: AmazonSQS.{action}\r\n"
+        f"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.{action}\r\n"
         f"Content-Type: application/x-amz-json-1.0\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     try:

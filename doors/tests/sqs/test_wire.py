@@ -123,7 +123,9 @@ def test_what_is_not_signed_is_refused_where_there_are_users(doors: Doors) -> No
 
 
 def test_a_page_of_a_browser_is_refused(port: int) -> None:
-    head = b"POST / HTTP/1.1\r\nHost: here\r\nOrigin: http://evil\r\nContent-Length: 17\r\n\r\n"
+    head = (
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil\r\nContent-Length: 17\r\n\r\n"
+    )
     assert b" 403 " in asked(port, head + b"Action=ListQueues").splitlines()[0]
 
 
@@ -131,9 +133,9 @@ def test_a_page_of_a_browser_is_refused(port: int) -> None:
     ("raw", "status"),
     [
         (b"hello\r\n\r\n", b"400"),
-        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n", b"413"),
-        (b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", b"411"),
-        (b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", b"413"),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"411"),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\n" + b"a: b\r\n" * 200 + b"\r\n", b"431"),
         (b"POST / HTTP/1.1\r\nx: " + b"y" * 40_000, b"431"),
@@ -145,7 +147,7 @@ def test_what_is_no_request_ends_the_connection(port: int, raw: bytes, status: b
 
 def test_requests_in_a_row_are_answered_in_order(port: int) -> None:
     one = (
-        b"POST / HTTP/1.1\r\nHost: h\r\nX-Amz-Target: AmazonSQS.ListQueues\r\n"
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ListQueues\r\n"
         b"Content-Length: 2\r\n\r\n{}"
     )
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
@@ -158,7 +160,7 @@ def test_requests_in_a_row_are_answered_in_order(port: int) -> None:
 
 @pytest.mark.parametrize("body", ["[]", "{", '{"QueueUrl": {"a": 1}}', '{"QueueUrl": "x"}'])
 def test_strange_json_has_an_error_of_the_sender(port: int, body: str) -> None:
-    head = "POST / HTTP/1.1\r\nHost: h\r\nX-Amz-Target: AmazonSQS.SendMessage\r\n"
+    head = "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.SendMessage\r\n"
     told = asked(port, f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
     assert told.split(b" ")[1] == b"400"
     assert b"x-amzn-query-error: " in told
@@ -167,7 +169,7 @@ def test_strange_json_has_an_error_of_the_sender(port: int, body: str) -> None:
 def test_a_program_that_leaves_a_long_poll_leaves_its_message(sqs: Any, port: int) -> None:
     url = sqs.create_queue(QueueName="left", Attributes={"VisibilityTimeout": "60"})["QueueUrl"]
     body = f'{{"QueueUrl": "{url}", "WaitTimeSeconds": 20}}'
-    head = "POST / HTTP/1.1\r\nHost: h\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
+    head = "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         time.sleep(0.3)

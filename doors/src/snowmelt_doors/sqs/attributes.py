@@ -1,17 +1,19 @@
 """A queue's attributes: which there are, what they may be, and what holds where none was given."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from snowmelt_doors.sqs.errors import SqsError, bad_parameter, bad_value
+from snowmelt_doors.sqs.errors import SqsError, bad_parameter, bad_value, missing
 
 ACCOUNT: Final = "123456789012"
 """There is one; it stands in URLs and names of queues, as programs want it."""
 FIFO: Final = ".fifo"
 POLICY_BYTES_MAX: Final = 64 << 10
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_WHOLE: Final = re.compile("[0-9]{1,12}")
 _NUMBERS: Final = {
     "DelaySeconds": (0, 900, "0"),
     "MaximumMessageSize": (1024, 1 << 20, str(1 << 20)),
@@ -35,6 +37,12 @@ COUNTS: Final = (
 )
 _MADE: Final = ("QueueArn", "CreatedTimestamp", "LastModifiedTimestamp", *COUNTS)
 _KNOWN: Final = frozenset((*_NUMBERS, *_TEXTS, *_FLAGS, *_CHOICES, *_MADE))
+
+
+class PolicyText(msgspec.Struct, rename="pascal"):
+    """What a policy must be, so that permissions can come and go in it."""
+
+    statement: dict[str, Any] | list[dict[str, Any]] = []
 
 
 class RedrivePolicy(msgspec.Struct, frozen=True):
@@ -123,6 +131,28 @@ def checked_name(said: object, *, fifo: bool) -> str:
     return text
 
 
+def number_in(
+    asked: Mapping[str, Any], name: str, least: int, most: int, default: int | None
+) -> int:
+    """A number that a program may say.
+
+    >>> number_in({"MaxResults": "7"}, "MaxResults", 1, 10, 1)
+    7
+    """
+    said = asked.get(name)
+    if said is None and default is not None:
+        return default
+    if said is None:
+        raise missing(name)
+    try:
+        number = int(said)
+    except (TypeError, ValueError):
+        raise bad_value(name, said, "Must be a number.") from None
+    if not least <= number <= most:
+        raise bad_value(name, said, f"Must be between {least} and {most}, if provided.")
+    return number
+
+
 def asked_names(said: object) -> list[str]:
     """Which attributes are asked for."""
     names = [str(one) for one in said] if isinstance(said, list) else []
@@ -148,7 +178,7 @@ def _checked(name: str, value: str, *, fifo: bool) -> str:
         raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
     if name in _NUMBERS:
         least, most, _ = _NUMBERS[name]
-        if not (value.isascii() and value.isdigit() and least <= int(value[:12]) <= most):
+        if _WHOLE.fullmatch(value) is None or not least <= int(value) <= most:
             raise _bad(name)
         return str(int(value))
     if name in _CHOICES:
@@ -169,9 +199,10 @@ def _checked(name: str, value: str, *, fifo: bool) -> str:
     if name == "RedrivePolicy":
         return written_redrive(value)
     if name in ("Policy", "RedriveAllowPolicy") and value:
+        kind = PolicyText if name == "Policy" else dict[str, Any]
         try:
-            msgspec.json.decode(value, type=dict[str, Any])
-        except msgspec.DecodeError:
+            msgspec.json.decode(value, type=kind)
+        except (msgspec.DecodeError, RecursionError):
             raise _bad(name) from None
     return value
 
@@ -199,7 +230,7 @@ def redrive_in(said: str) -> RedrivePolicy:
     """Reads a redrive policy."""
     try:
         told = msgspec.json.decode(said, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise bad_value("RedrivePolicy", said, "Redrive policy is not a valid JSON map.") from None
     absent = [one for one in ("maxReceiveCount", "deadLetterTargetArn") if not told.get(one)]
     if absent:
@@ -209,7 +240,7 @@ def redrive_in(said: str) -> RedrivePolicy:
             f"Redrive policy does not contain mandatory attribute: {absent[0]}.",
         )
     count = str(told["maxReceiveCount"])
-    if not (count.isascii() and count.isdigit() and 1 <= int(count[:6]) <= 1000):
+    if _WHOLE.fullmatch(count) is None or not 1 <= int(count) <= 1000:
         raise bad_value(
             "RedrivePolicy", said, "Invalid value for maxReceiveCount: 1 to 1000 are allowed."
         )

@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import ssl
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,7 +14,9 @@ from snowmelt.cli.options import DATA, DEFAULT_URL, TOKEN, URL, USER
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
 from snowmelt.core.users import Accounts
-from snowmelt_doors.sqs.door import SqsDoor, serve_until
+from snowmelt.runtime.limits import raise_open_files
+from snowmelt_doors.sqs.door import SqsDoor, is_loopback, serve_until
+from snowmelt_doors.sqs.http import CONNECTIONS_MAX
 
 LISTEN: Final = "127.0.0.1:9324"
 _USERS_BYTES_MAX: Final = 1 << 20
@@ -37,9 +38,10 @@ def sqs(  # noqa: PLR0913, PLR0917 - options are arguments
     address = Address.parse(listen, "--listen")
     accounts = None if users is None else read_users(users)
     tls = read_tls(tls_certificate, tls_key)
-    if accounts is None and not _is_loopback(address.host):
+    if accounts is None and not is_loopback(address.host):
         raise BadOption("--listen", listen, "an address of this machine alone, or with --users")
     token = read_token(token_file) or None
+    raise_open_files(CONNECTIONS_MAX)
     opened = (
         aio.open(data) if data is not None else aio.connect(url, token=token, user=user or None)
     )
@@ -90,10 +92,3 @@ def read_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | Non
     except (OSError, ssl.SSLError) as error:
         raise BadOption("--tls-certificate", certificate, f"a certificate: {error}") from None
     return made
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

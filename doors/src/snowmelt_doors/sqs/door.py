@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from ssl import SSLContext
 from typing import Any, Final
 
@@ -26,7 +27,6 @@ REGION: Final = "us-east-1"
 ANONYMOUS: Final = "anonymous"
 _SCOPE: Final = re.compile(r"Credential=[^/,\s]+/\d{8}/([a-z0-9-]{1,40})/sqs/")
 _HOST: Final = re.compile(r"[A-Za-z0-9_.\[\]:-]{1,260}")
-_LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 _SEEN: Final = (Right.PUT, Right.GET, Right.PEEK, Right.MANAGE)
 
 Action = Callable[[SqsCaller, Params], Awaitable[Told]]
@@ -74,7 +74,7 @@ class SqsDoor:
         self._actions |= {
             "StartMessageMoveTask": (tasks.start_message_move_task, manage),
             "ListMessageMoveTasks": (tasks.list_message_move_tasks, _SEEN),
-            "CancelMessageMoveTask": (tasks.cancel_message_move_task, ()),
+            "CancelMessageMoveTask": (tasks.cancel_message_move_task, manage),
         }
         self._server = SqsServer(self._answer)
 
@@ -110,7 +110,8 @@ class SqsDoor:
             raise SqsError("InvalidAction", text)
         action, rights = found
         if user is not None:
-            _check_right(user, rights, asked.params)
+            source = await self._tasks.source_of(asked.params.get("TaskHandle"))
+            _check_right(user, rights, asked.params, source)
             _check_target(user, asked.params)
         caller = self._caller(request, user)
         done = await action(caller, asked.params)
@@ -120,9 +121,16 @@ class SqsDoor:
         return answer(asked, done)
 
     def _let_in(self, request: SqsRequest) -> User | None:
-        """Who asks. Without users, programs of this machine, and no page of a browser."""
+        """Who asks. Without users, programs of this machine, and no page of a browser.
+
+        A page may have the name of its own site lead to this machine: then that is the `Host`.
+        """
         if self._accounts is not None:
             return user_of(request, self._accounts, datetime.now(UTC))
+        host = request.heads.get("host", "")
+        if not is_loopback(host.rpartition(":")[0] if host[-1:].isdigit() else host):
+            text = f"without users this answers at 127.0.0.1 and localhost, and not at {host[:100]}"
+            raise SqsError("AccessDenied", text, 403)
         site = request.heads.get("sec-fetch-site", "none")
         if site not in ("none", "same-origin") or "origin" in request.heads:
             raise SqsError("AccessDenied", "this is not for pages of a browser", 403)
@@ -137,13 +145,21 @@ class SqsDoor:
         return SqsCaller(name, scope[1] if scope else REGION, f"{self._scheme}://{host}")
 
 
-def _check_right(user: User, rights: tuple[Right, ...], params: dict[str, Any]) -> None:
-    named = [
-        params[key]
-        for key in ("QueueUrl", "QueueName", "SourceArn", "DestinationArn")
-        if params.get(key)
-    ]
-    for one in named:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine has that name or address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("sqs.localhost"), is_loopback("example.org")
+    (True, True, False)
+    """
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost" or host.lower().endswith(".localhost")
+
+
+def _check_right(user: User, rights: tuple[Right, ...], params: dict[str, Any], of: str) -> None:
+    keys = ("QueueUrl", "QueueName", "SourceArn", "DestinationArn")
+    for one in filter(None, [of, *[params.get(key) for key in keys]]):
         name = name_in(str(one))
         if rights and name and not any(user.may(right, engine_name(name)) for right in rights):
             what = " or ".join(right.value for right in rights)
@@ -153,10 +169,10 @@ def _check_right(user: User, rights: tuple[Right, ...], params: dict[str, Any]) 
 def _check_target(user: User, params: dict[str, Any]) -> None:
     """Who has dead letters go to a queue may put into it."""
     given = params.get("Attributes")
-    said = given.get("RedrivePolicy") if isinstance(given, dict) else None
-    if isinstance(said, str) and said.strip() not in ("", "{}"):
-        name = redrive_in(said).target
-        if not user.may(Right.PUT, engine_name(name or "-")):
+    some = given.items() if isinstance(given, dict) else ()
+    for said in [str(one) for key, one in some if key.strip() == "RedrivePolicy"]:
+        name = "" if said.strip() in ("", "{}") else redrive_in(said).target
+        if name and not user.may(Right.PUT, engine_name(name)):
             raise SqsError("AccessDenied", f"{user.name} has no right to put {name[:100]}", 403)
 
 

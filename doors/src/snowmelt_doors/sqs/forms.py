@@ -4,6 +4,7 @@ Both become the same map of parameters, as JSON has it, and both are written fro
 """
 
 import base64
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -16,8 +17,11 @@ from snowmelt_doors.sqs.errors import SqsError
 from snowmelt_doors.sqs.http import HttpAnswer, SqsRequest
 
 TARGET: Final = "AmazonSQS."
+STRANGE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+"""What XML can't have."""
 _SPACE: Final = "http://queue.amazonaws.com/doc/2012-11-05/"
 _FIELDS_MAX: Final = 2_000
+_NUMBER: Final = re.compile("[0-9]{1,9}")
 _LISTS: Final = {
     "AttributeName": "AttributeNames",
     "MessageAttributeName": "MessageAttributeNames",
@@ -73,6 +77,7 @@ def read(request: SqsRequest) -> SqsAction:
             params = msgspec.json.decode(request.body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             raise SqsError("SerializationException", "the body is no JSON map") from None
+        _check_few(params)
         return SqsAction(action, {key: one for key, one in params.items() if one is not None},
                      xml=False, id=name)  # fmt: skip
     path, _, query = request.target.partition("?")
@@ -86,6 +91,18 @@ def read(request: SqsRequest) -> SqsAction:
     if "QueueUrl" not in params and path.count("/") >= 2:
         params["QueueUrl"] = path
     return SqsAction(action, params, xml=True, id=name)
+
+
+def _check_few(params: dict[str, Any]) -> None:
+    """What takes a hundred times the memory of its text is not kept until it is answered."""
+    left, some = _FIELDS_MAX, [params]
+    while some:
+        one = some.pop()
+        inner = [*one.values()] if isinstance(one, dict) else one if isinstance(one, list) else []
+        left -= len(inner)
+        if left < 0:
+            raise SqsError("SerializationException", f"more than {_FIELDS_MAX} values")
+        some += inner
 
 
 def is_xml(request: SqsRequest) -> bool:
@@ -135,7 +152,7 @@ def _told(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_turn(numbered: Mapping[str, Any]) -> list[Any]:
-    some = [(int(key), one) for key, one in numbered.items() if key.isascii() and key.isdigit()]
+    some = [(int(key), one) for key, one in numbered.items() if _NUMBER.fullmatch(key)]
     return [one for _, one in sorted(some, key=lambda pair: pair[0])]
 
 
@@ -203,4 +220,4 @@ def _text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    return escape(str(value), {"\r": "&#13;"})
+    return escape(STRANGE.sub("\ufffd", str(value)), {"\r": "&#13;"})

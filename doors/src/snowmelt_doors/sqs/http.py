@@ -2,14 +2,17 @@
 
 1. A connection has one request at a time. The next one is not read before the answer is written.
 2. A head has `HEAD_BYTES_MAX` bytes and a body `BODY_BYTES_MAX`; a body has a `Content-Length`.
-   All bodies together have `BODIES_BYTES_MAX`, and connections are counted too.
+   What came of all bodies together has `BODIES_BYTES_MAX`. What is only announced counts nothing.
 3. A request comes within `READ_SECONDS` from its first byte on. A connection without any may stay
    for `IDLE_SECONDS`.
 4. When the other side closes, the task that makes the answer is cancelled.
+5. Of `CONNECTIONS_MAX` connections the one that has asked nothing for longest makes room for a new
+   one. Those that wait for an answer stay.
 """
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
@@ -28,6 +31,8 @@ READ_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 300.0
 WRITE_SECONDS: Final = 60.0
 _END: Final = b"\r\n\r\n"
+_STRANGE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
+"""What another program that reads a head may take for the end of a line."""
 _LOG: Final = logging.getLogger("snowmelt.doors.sqs")
 
 
@@ -72,7 +77,7 @@ def read_head(head: bytes) -> tuple[str, str, dict[str, str]]:
     heads: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
-        if not colon or not name or name[-1] in " \t" or name[0] in " \t":
+        if not colon or not name or name != name.strip() or _STRANGE.search(line):
             raise BadRequest(400, "a header field is not well formed")
         key = name.lower()
         if key in heads and key in ("content-length", "host", "transfer-encoding"):
@@ -140,7 +145,7 @@ class HttpConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._data = bytearray()
         self._head: tuple[str, str, dict[str, str]] | None = None
-        self._length = 0
+        self._length = self._came = 0
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
         self._paused = False
@@ -149,9 +154,13 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if len(self._server.connections) >= CONNECTIONS_MAX:
-            transport.abort()
-            return
+        if len(self._server.connections) >= CONNECTIONS_MAX:  # rule 5
+            some = self._server.connections
+            idle = next((one for one in some if one.task is None), self)
+            some.pop(idle, None)
+            idle.abort()
+            if idle is self:
+                return
         self._server.connections[self] = None
         self._wait(IDLE_SECONDS)
 
@@ -200,14 +209,16 @@ class HttpConnection(asyncio.Protocol):
             self._head = read_head(bytes(self._data[:end]))
             del self._data[: end + len(_END)]
             length = body_length(self._head[2])
-            if self._server.body_bytes + length > BODIES_BYTES_MAX:
-                raise BadRequest(503, "too many large requests at once; try again")
             self._length = length
-            self._server.body_bytes += length
             if self._head[2].get("expect", "").lower() == "100-continue":
                 assert self._transport is not None
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if len(self._data) < self._length:
+        came = min(len(self._data), self._length)
+        self._server.body_bytes += came - self._came
+        self._came = came
+        if self._server.body_bytes > BODIES_BYTES_MAX:
+            raise BadRequest(503, "too many large requests at once; try again")
+        if came < self._length:
             self._wait(READ_SECONDS, again=False)
             return None
         method, target, heads = self._head
@@ -232,6 +243,7 @@ class HttpConnection(asyncio.Protocol):
                 self._paused = False
                 self._transport.resume_reading()
             self._wait(IDLE_SECONDS)
+            self._server.connections[self] = self._server.connections.pop(self)  # the last of them
             self._advance()
 
     def _write(self, answer: HttpAnswer, *, last: bool, head: bool = False) -> None:
@@ -269,8 +281,8 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _forget_body(self) -> None:
-        self._server.body_bytes -= self._length
-        self._length = 0
+        self._server.body_bytes -= self._came
+        self._length = self._came = 0
 
     def _wait(self, seconds: float, *, again: bool = True) -> None:
         """Ends the connection so many seconds from now; from the first byte on, not from each."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt_doors.sqs.errors import SqsError, bad_parameter, bad_value
+from snowmelt_doors.sqs.forms import STRANGE
 
 HEADER: Final = "sqs"
 MESSAGE_BYTES_MAX: Final = 1 << 20
@@ -27,7 +28,6 @@ _INLINE_MAX: Final = 60_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 _LABEL: Final = re.compile(r"[!-~]{1,128}")
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
-_STRANGE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _RECEIPT: Final = struct.Struct(">QQ8sI")
 _RESERVED: Final = ("aws.", "amazon.")
 
@@ -83,20 +83,32 @@ def unpacked(body: bytes, headers: Mapping[str, str | bytes], name: str) -> SqsM
     head = headers.get(HEADER)
     if isinstance(head, bytes):
         try:
-            length, envelope = _DECODE(head)
-            if envelope is not None:
-                return SqsMessage(body, envelope)
-            return SqsMessage(body[:length], _DECODE_ENVELOPE(body[length:]))
-        except msgspec.DecodeError:
+            (length, envelope), own = _DECODE(head), body
+            if envelope is None:
+                envelope, own = _DECODE_ENVELOPE(body[length:]), body[:length]
+            if _can_be_told(envelope):
+                return SqsMessage(own, envelope)
+        except (msgspec.DecodeError, RecursionError):
             pass
     some = {
         key: Attribute("String", value.encode())
-        if isinstance(value, str)
-        else Attribute("Binary", value)
+        if isinstance(value, str) and STRANGE.search(value) is None
+        else Attribute("Binary", value.encode() if isinstance(value, str) else value)
         for key, value in headers.items()
         if value and _NAME.fullmatch(key)
     }
     return SqsMessage(body, Envelope(name, some))
+
+
+def _can_be_told(envelope: Envelope) -> bool:
+    """Whether it is one of a door's, which any program may have written."""
+    texts = [envelope.id, *envelope.system, *envelope.system.values()]
+    try:
+        for name, one in envelope.attributes.items():
+            texts += [name, one.kind, one.value.decode() if one.is_text else ""]
+    except UnicodeDecodeError:
+        return False
+    return not any(STRANGE.search(one) for one in texts)
 
 
 def text_of(message: SqsMessage) -> str:
@@ -105,7 +117,7 @@ def text_of(message: SqsMessage) -> str:
         text = message.body.decode()
     except UnicodeDecodeError:
         return base64.b64encode(message.body).decode()
-    return text if _STRANGE.search(text) is None else base64.b64encode(message.body).decode()
+    return text if STRANGE.search(text) is None else base64.b64encode(message.body).decode()
 
 
 # --- what a program sends -------------------------------------------------------------------------
@@ -117,7 +129,7 @@ def checked_body(said: object) -> bytes:
         raise SqsError("MissingParameter", "The request must contain the parameter MessageBody.")
     if not said:
         raise bad_parameter("The request must contain a non-empty message body.")
-    if _STRANGE.search(said) is not None:
+    if STRANGE.search(said) is not None:
         raise SqsError(
             "InvalidMessageContents",
             "Invalid characters found. Valid unicode characters are "
@@ -173,7 +185,7 @@ def _checked_attribute(name: str, said: Any) -> Attribute:
         raise bad_parameter(
             f"The message attribute '{name}' must contain a non-empty value of type '{base}'."
         )
-    if _STRANGE.search(text) is not None:
+    if STRANGE.search(text) is not None:
         raise bad_parameter(f"The message attribute '{name}' has characters that are not allowed.")
     if base == "Number" and _NUMBER.fullmatch(text.strip()) is None:
         raise bad_parameter(f"Can't cast the value of message attribute '{name}' to a number.")
@@ -205,7 +217,7 @@ def checked_system(said: object) -> dict[str, str]:
     if not isinstance(one, dict) or one.get("DataType") != "String":
         raise bad_parameter("The message system attribute 'AWSTraceHeader' has to be a String.")
     value = one.get("StringValue")
-    if not isinstance(value, str) or not value or _STRANGE.search(value) is not None:
+    if not isinstance(value, str) or not value or STRANGE.search(value) is not None:
         raise bad_parameter(
             "The message system attribute 'AWSTraceHeader' must contain a non-empty value."
         )

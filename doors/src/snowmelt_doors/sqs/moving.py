@@ -17,7 +17,7 @@ import msgspec
 
 from snowmelt.aio import Item
 from snowmelt.core.errors import Empty, SnowmeltError
-from snowmelt_doors.sqs.attributes import QueueRecord, name_in
+from snowmelt_doors.sqs.attributes import QueueRecord, name_in, number_in
 from snowmelt_doors.sqs.dead_letters import SOURCE, DeadLetters
 from snowmelt_doors.sqs.errors import SqsError, bad_value, missing
 from snowmelt_doors.sqs.messages import packed, unpacked
@@ -93,7 +93,7 @@ class MoveTasks:
         target = ""
         if asked.get("DestinationArn"):
             target = (await self._named(asked["DestinationArn"], "DestinationArn")).name
-        rate = _rate(asked.get("MaxNumberOfMessagesPerSecond"))
+        rate = number_in(asked, "MaxNumberOfMessagesPerSecond", 1, RATE_MAX, 0)
         if any(one.status == "RUNNING" for _, one in self._all(source.name)):
             raise SqsError(
                 "UnsupportedOperation",
@@ -112,11 +112,9 @@ class MoveTasks:
     async def list_message_move_tasks(self, caller: SqsCaller, asked: Params) -> Told:
         del caller
         source = await self._named(asked.get("SourceArn"), "SourceArn")
-        most = asked.get("MaxResults", 1)
-        if not str(most).isdigit() or not 1 <= int(most) <= KEPT:
-            raise bad_value("MaxResults", most, f"Must be between 1 and {KEPT}.")
+        most = number_in(asked, "MaxResults", 1, KEPT, 1)
         rows = sorted(self._all(source.name), key=lambda pair: pair[1].began, reverse=True)
-        return {"Results": [self._shown(source, one) for _, one in rows[: int(most)]]}
+        return {"Results": [self._shown(source, one) for _, one in rows[:most]]}
 
     async def cancel_message_move_task(self, caller: SqsCaller, asked: Params) -> Told:
         del caller
@@ -134,6 +132,14 @@ class MoveTasks:
             if await self._say(version, msgspec.structs.replace(task, status="CANCELLED")):
                 return {"ApproximateNumberOfMessagesMoved": task.moved}
         raise SqsError("ServiceUnavailable", "the task is being changed by others", 503)
+
+    async def source_of(self, handle: object) -> str:
+        """The queue that a task empties; nothing of no task."""
+        if not handle:
+            return ""
+        await self._queues.registry.look(fresh=True)
+        found = self._find(str(handle)[:200])
+        return "" if found is None else found[1].source
 
     async def _named(self, said: Any, name: str) -> QueueRecord:
         if not said:
@@ -277,18 +283,11 @@ class MoveTasks:
         message = unpacked(item.body, item.headers, f"{record.name}-{item.position}")
         came = message.envelope.system.get(SOURCE, "")
         target = task.target or name_in(came)
-        if not target:
+        mine = {one.name for one in sources_of(record, self._queues.all())}
+        if not target or target not in {task.target, *mine}:  # whoever put it may say anything
             raise SqsError("CouldNotDetermineMessageSource", "CouldNotDetermineMessageSource")
         await self._queues.record(target)
         system = {key: value for key, value in message.envelope.system.items() if key != SOURCE}
         envelope = msgspec.structs.replace(message.envelope, system=system, sent=0)
         body, headers = packed(message.body, envelope)
         await self._dead_letters.carry(target, item, body, headers)
-
-
-def _rate(said: Any) -> int:
-    if said is None:
-        return 0
-    if not str(said).isdigit() or not 1 <= int(said) <= RATE_MAX:
-        raise bad_value("MaxNumberOfMessagesPerSecond", said, f"Must be between 1 and {RATE_MAX}.")
-    return int(said)

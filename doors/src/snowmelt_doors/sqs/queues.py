@@ -17,12 +17,14 @@ from snowmelt_doors.sqs.attributes import (
     ACCOUNT,
     COUNTS,
     FIFO,
+    POLICY_BYTES_MAX,
     QueueRecord,
     asked_names,
     checked,
     checked_name,
     engine_name,
     name_in,
+    number_in,
 )
 from snowmelt_doors.sqs.deduplication import Deduplication, log_of
 from snowmelt_doors.sqs.errors import SqsError, bad_parameter, bad_value, missing, no_queue
@@ -364,8 +366,8 @@ class SqsQueues:
     async def add_permission(self, caller: SqsCaller, asked: Params) -> Told:
         del caller
         record = await self.record(asked.get("QueueUrl"))
-        label, accounts = str(asked.get("Label") or ""), asked.get("AWSAccountIds") or []
-        actions = asked.get("Actions") or []
+        label = str(asked.get("Label") or "")
+        actions, accounts = [_texts(asked.get(key)) for key in ("Actions", "AWSAccountIds")]
         if not actions:
             raise missing("Actions")
         if not accounts:
@@ -413,6 +415,10 @@ class SqsQueues:
         return {}
 
 
+def _texts(said: object) -> list[str]:
+    return [str(one) for one in said] if isinstance(said, list) else []
+
+
 def _policy_of(record: QueueRecord) -> dict[str, Any]:
     said = record.attributes.get("Policy")
     if not said:
@@ -424,6 +430,8 @@ def _policy_of(record: QueueRecord) -> dict[str, Any]:
 
 def _with_policy(record: QueueRecord, policy: Mapping[str, Any]) -> QueueRecord:
     text = msgspec.json.encode(policy).decode()
+    if len(text) > POLICY_BYTES_MAX:
+        raise SqsError("OverLimit", f"a policy has {POLICY_BYTES_MAX} bytes at most", 403)
     return msgspec.structs.replace(record, attributes=record.attributes | {"Policy": text})
 
 
@@ -461,13 +469,10 @@ def _checked_tags(said: Any, name: str) -> dict[str, str]:
 
 def _paged(names: list[str], asked: Params, limit: int) -> tuple[list[str], Told]:
     """Some of these, and where the next begin: only who says how many may come hears it."""
-    most = asked.get("MaxResults")
     after = asked.get("NextToken")
     if isinstance(after, str) and after:
         names = [one for one in names if one > after]
-    if most is None:
-        return names[:limit], {}
-    if not str(most).isdigit() or not 1 <= int(most) <= limit:
-        raise bad_value("MaxResults", most, f"Must be between 1 and {limit}.")
-    told = names[: int(most)]
-    return told, {"NextToken": told[-1]} if len(names) > len(told) else {}
+    told = names[: number_in(asked, "MaxResults", 1, limit, limit)]
+    return told, {"NextToken": told[-1]} if len(names) > len(told) and asked.get(
+        "MaxResults"
+    ) else {}

@@ -15,7 +15,7 @@ import msgspec
 
 from snowmelt.aio import Item
 from snowmelt.core.errors import BadOption, Empty, LeaseLost, NoSuchQueue, SnowmeltError
-from snowmelt_doors.sqs.attributes import QueueRecord
+from snowmelt_doors.sqs.attributes import QueueRecord, number_in
 from snowmelt_doors.sqs.dead_letters import DeadLetters
 from snowmelt_doors.sqs.errors import SqsError, bad_parameter, bad_value, missing, told
 from snowmelt_doors.sqs.messages import (
@@ -200,7 +200,7 @@ class MessageReceiver:
         self, record: QueueRecord, asked: Params, *, each: bool = False
     ) -> None:
         item = self._held(record, asked, each=each)
-        seconds = _number(asked, "VisibilityTimeout", 0, VISIBILITY_MAX, None)
+        seconds = number_in(asked, "VisibilityTimeout", 0, VISIBILITY_MAX, None)
         try:
             if seconds:
                 await item.extend(lease=seconds, alone=True)
@@ -256,9 +256,9 @@ def _read(record: QueueRecord, asked: Params) -> ReceiveOptions:
         if one not in _SYSTEM:
             raise SqsError("InvalidAttributeName", f"Unknown Attribute {one}.")
     return ReceiveOptions(
-        _number(asked, "MaxNumberOfMessages", 1, MESSAGES_MAX, 1),
-        _number(asked, "VisibilityTimeout", 0, VISIBILITY_MAX, visibility),
-        _number(asked, "WaitTimeSeconds", 0, WAIT_MAX, wait),
+        number_in(asked, "MaxNumberOfMessages", 1, MESSAGES_MAX, 1),
+        number_in(asked, "VisibilityTimeout", 0, VISIBILITY_MAX, visibility),
+        number_in(asked, "WaitTimeSeconds", 0, WAIT_MAX, wait),
         frozenset(system),
         tuple(_names(asked, "MessageAttributeNames")),
     )
@@ -269,21 +269,6 @@ def _names(asked: Params, name: str) -> list[str]:
     if not isinstance(said, list) or len(said) > 100:
         raise bad_parameter(f"{name} is no list of names")
     return [str(one) for one in said]
-
-
-def _number(asked: Params, name: str, least: int, most: int, default: int | None) -> int:
-    said = asked.get(name)
-    if said is None and default is not None:
-        return default
-    if said is None:
-        raise missing(name)
-    try:
-        number = int(said)
-    except (TypeError, ValueError):
-        raise bad_value(name, said, "Must be a number.") from None
-    if not least <= number <= most:
-        raise bad_value(name, said, f"Must be between {least} and {most}, if provided.")
-    return number
 
 
 def _fits(name: str, patterns: Iterable[str]) -> bool:

@@ -1,8 +1,8 @@
 """Signatures of AWS (version 4), checked against the cluster's users.
 
 The access key is a user's name, and the secret access key that user's secret. A signature is over
-the method, the path, the query, some header fields and the body. It is good for `SKEW` around the
-time that it names.
+the method, the path, the query, some header fields and the body. All fields of AWS's own are among
+them: one says what is asked for. It is good for `SKEW` around the time that it names.
 """
 
 import hashlib
@@ -49,7 +49,8 @@ def user_of(request: SqsRequest, accounts: Accounts, now: datetime) -> User:
     account = accounts.find(said.key)
     when = request.heads.get("x-amz-date", "")
     _check_time(when, said.day, now)
-    absent = [one for one in _NEEDED if one not in said.names]
+    own = [one for one in request.heads if one.startswith("x-amz-")]
+    absent = [one for one in (*_NEEDED, *own) if one not in said.names]
     if absent:
         raise SqsError("IncompleteSignature", f"{absent[0]} is not signed", 400)
     text = _to_sign(request, said, when)

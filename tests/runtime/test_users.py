@@ -70,12 +70,12 @@ def url(*nodes: Serving) -> str:
     return "snowmelt://" + ",".join(str(one.address) for one in nodes)
 
 
-async def reload(*nodes: Serving, token: str = OPS) -> list[int]:
+async def reload(*nodes: Serving, user: str = "ops", token: str = OPS) -> list[int]:
     """Asks each as an admin does."""
     counts = []
     for node in nodes:
         async with await Stranger.dial(node.address) as admin:
-            await admin.greet("c-ops", user="ops", token=token)
+            await admin.greet("c-ops", user=user, token=token)
             admin.send(framed(Kind.RELOAD, b""))
             kind, payload = await admin.frame()
             assert kind is Kind.INFORM, payload
@@ -121,6 +121,45 @@ async def test_a_secret_changes_under_load_and_no_call_of_anybody_fails(tmp_path
         async with snowmelt.aio.connect(url(*nodes), user="shop", token=SHOP) as cluster:
             with pytest.raises(AccessDenied, match="there is no user 'shop' with this secret"):
                 await cluster.ping()
+
+
+async def test_one_token_changes_under_load_and_no_call_of_anybody_fails(tmp_path: Path) -> None:
+    file, old, new = tmp_path / "token", OPS, NEW
+    file.write_text(old)
+    given = Credentials(token=old, token_file=file)
+    async with (
+        serving(tmp_path, credentials=given) as one,
+        serving(tmp_path, "n2", join=(one.address,), credentials=given) as other,
+    ):
+        await until(lambda: all(_members(each) == 2 for each in (one, other)))
+        over, now = asyncio.Event(), old
+
+        async def work() -> None:
+            while not over.is_set():
+                async with snowmelt.aio.connect(url(one, other), token=now) as cluster:
+                    for _ in range(20):
+                        await cluster.fifo("orders").put(b"x")
+
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(work())
+            for text in (f"{old}\n{new}\n", f"{new}\n{old}\n", f"{new}\n"):
+                file.write_text(text)
+                for node in (one, other):
+                    assert await reload(node, user="", token=now) == [1]
+                now = new
+                await asyncio.sleep(0.2)
+                assert not working.done()
+            over.set()
+        assert (_members(one), _members(other)) == (2, 2)
+        with pytest.raises(AccessDenied):
+            async with snowmelt.aio.connect(url(one, other), token=old) as cluster:
+                await cluster.ping()
+        for text, why in (("\n", "a file with a token"), ("\n".join("abcde"), "tokens is 5")):
+            file.write_text(text)
+            async with await Stranger.dial(one.address) as admin:
+                await admin.greet("c-ops", token=new)
+                admin.send(framed(Kind.RELOAD, b""))
+                assert why in (await admin.goodbye()).text
 
 
 async def test_who_has_lost_its_secret_is_cut_off_and_others_are_not(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from snowmelt.cli.options import HERE, AsJson, PlaceOptions
+from snowmelt.cli.queue_show import so_many
 from snowmelt.client.backup.face import Backup
 from snowmelt.core.errors import BadOption
 
@@ -44,7 +45,7 @@ def backup(
                 told = cluster.backup(name, path, timeout=at.timeout, progress=progress)
             done.append(told)
             if not as_json:
-                print(f"{name}: {told.items:,} items, {told.bytes:,} bytes in {path}{_lost(told)}")
+                print(f"{name}: {_size(told)} in {path}{_lost(told)}")
     if as_json:
         print(json.dumps({"backups": msgspec.to_builtins(done)}))
     elif not names:
@@ -79,15 +80,19 @@ def restore(
                 )
             done.append(told)
             if not as_json:
-                print(f"{told.queue}: {told.items:,} items, {told.bytes:,} bytes from {path}")
+                print(f"{told.queue}: {_size(told)} from {path}")
     if as_json:
         print(json.dumps({"restored": msgspec.to_builtins(done)}))
+
+
+def _size(told: Backup) -> str:
+    return f"{so_many(told.items)}, {told.bytes:,} bytes"
 
 
 def _lost(told: Backup) -> str:
     if not told.lost:
         return ""
-    return f"; {told.lost:,} items can't be read from any copy, and are not in it"
+    return f"; {so_many(told.lost)} can't be read from any copy, and left out"
 
 
 def _folder(to: Path) -> None:

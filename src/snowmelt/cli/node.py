@@ -3,6 +3,7 @@
 import stat
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -35,8 +36,8 @@ COORDINATOR = typer.Option(
 
 
 def read_token(file: Path | None) -> str:
-    """The token in a file, without the white space round it."""
-    return read_secret("--token-file", "a token", file)
+    """The token in a file; the first, where the file has an old one and a new one."""
+    return read_secret("--token-file", "a token", file).partition("\n")[0].rstrip()
 
 
 def read_secret(option: str, what: str, file: Path | None) -> str:
@@ -50,8 +51,14 @@ def read_secret(option: str, what: str, file: Path | None) -> str:
     if not secret:
         raise BadOption(option, str(file), f"a file with {what} in it; this one is empty")
     if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-        print(f"snowmelt: others can read {file}: chmod 600 {file}", file=sys.stderr)
+        _warn_of_readers(file)
     return secret
+
+
+@cache
+def _warn_of_readers(file: Path) -> None:
+    """Once a file: a command may connect several times."""
+    print(f"snowmelt: others can read {file}: chmod 600 {file}", file=sys.stderr)
 
 
 def read_coordinator(given: str, user: str = "", file: Path | None = None) -> EtcdPlace | None:
@@ -130,7 +137,7 @@ def node(
     ] = None,
     advertise: Annotated[str, typer.Option(help="Where others reach it, if not --listen.")] = "",
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "snowmelt",
-    token_file: Annotated[Path | None, typer.Option(help="File with the cluster's token.")] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with the cluster's token; with a new and an old one, a line each.")] = None,
     users: Annotated[Path | None, USERS] = None,
     user: Annotated[str, typer.Option(help="Which of them this node is.")] = "",
     tls_authority: Annotated[Path | None, typer.Option(help="CA certificate, PEM.")] = None,
@@ -177,6 +184,7 @@ def node(
         cluster=cluster,
         credentials=Credentials(
             token=read_token(token_file),
+            token_file=token_file,
             users=users,
             user=user,
             authority=tls_authority,

@@ -14,7 +14,8 @@ A user is a name, a secret that proves it, and rights. Who runs a cluster writes
    who has it may do all of this as well, since a node has all items in its hands.
 3. Several lines with one name are several secrets of one user: that is how a secret is changed
    without a stop. The user may do what any of these lines says.
-4. Where one token is all there is, it is the secret of `ANYBODY`, who may do everything.
+4. Where one token is all there is, it is the secret of `ANYBODY`, who may do everything. Several
+   lines in its file are several tokens, as in rule 3.
 5. Names of producers and groups belong to the user who says them (`OwnName`).
 """
 
@@ -193,9 +194,15 @@ class Accounts(msgspec.Struct, frozen=True):
         return f"Accounts({', '.join(self.by_name)})"
 
     @classmethod
-    def of_token(cls, token: str) -> "Accounts":
-        """One token for all (rule 4)."""
-        return cls({ANYBODY.name: Account(ANYBODY, (token,))})
+    def of_token(cls, text: str) -> "Accounts":
+        r"""One token for all, or a line for each (rule 4).
+
+        >>> Accounts.of_token("new\nold\n").find("").secrets
+        ('new', 'old')
+        """
+        tokens = tuple(dict.fromkeys([line.strip() for line in text.strip().splitlines()])) or ("",)
+        _check_most("tokens", len(tokens), SECRETS_MAX)
+        return cls({ANYBODY.name: Account(ANYBODY, tokens)})
 
     @classmethod
     def parse(cls, text: str) -> "Accounts":

@@ -7,6 +7,7 @@ when it proves itself.
 """
 
 import logging
+from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
@@ -89,17 +90,25 @@ def read_accounts(given: Credentials) -> Accounts:
     if given.users is None:
         if given.user:
             raise BadOption("--user", given.user, "left out, without --users")
-        return Accounts.of_token(given.token)
+        if given.token_file is None:
+            return Accounts.of_token(given.token)
+        text = _read("--token-file", given.token_file)
+        if not text.strip():  # it would let everybody in
+            raise BadOption("--token-file", str(given.token_file), "a file with a token in it")
+        return Accounts.of_token(text)
     if given.token:
         raise BadOption(
             "--users", str(given.users), "left out, since there is a token: one of both"
         )
+    return Accounts.parse(_read("--users", given.users))
+
+
+def _read(option: str, path: Path) -> str:
     try:
-        with given.users.open(encoding="utf-8") as file:
-            text = file.read(FILE_BYTES_MAX)
+        with path.open(encoding="utf-8") as file:
+            return file.read(FILE_BYTES_MAX)
     except (OSError, UnicodeDecodeError) as error:
-        raise BadOption("--users", str(given.users), f"a readable text file ({error})") from error
-    return Accounts.parse(text)
+        raise BadOption(option, str(path), f"a readable text file ({error})") from error
 
 
 def node_account(given: Credentials, accounts: Accounts) -> Account:

@@ -34,6 +34,8 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
     token: str = ""
     """The secret that it proves to know."""
+    token_file: Path | None = None
+    """Of nodes: where that stands, to be read again."""
     user: str = ""
     """Whose secret that is; nobody's where one token is all there is."""
     users: Path | None = None

@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 
 from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
-from snowmelt.cli.queue_show import age, peek_lines, seen_object
+from snowmelt.cli.queue_show import peek_lines, seen_object
+from snowmelt.client.queue.item_words import standing
 from snowmelt.client.queue.one_item import DROPPED, READY, ItemOverview
 from snowmelt.core.errors import BadOption
-from snowmelt.core.shown import printable
-from snowmelt.protocols.queue.api.statuses import ItemStanding
 
 OVER = 4
 """As of a get that finds nothing."""
@@ -79,17 +78,7 @@ def item_object(told: ItemOverview) -> dict[str, object]:
 def item_lines(told: ItemOverview) -> list[str]:
     """The same for a person."""
     lines = [] if told.seen is None else list(peek_lines([told.seen]))
-    match told.standing:
-        case ItemStanding.LEASED:
-            who = f"{printable(told.program)}, process {told.pid} at {printable(told.host)}"
-            rest = f"for {age(told.held)}; its lease lasts {age(told.left)} more"
-            return [*lines, f"leased to {who}, {rest}"]
-        case ItemStanding.DELAYED:
-            return [*lines, f"delayed for {age(told.left)} more"]
-        case ItemStanding.WITH_A_GROUP:
-            return [*lines, f"with the group {printable(told.group)}"]
-        case _:
-            return [*lines, told.standing.value]
+    return [*lines, standing(told)]
 
 
 def _say(as_json: bool, fields: dict[str, object], text: str) -> None:

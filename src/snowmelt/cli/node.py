@@ -29,6 +29,7 @@ NO_TLS = typer.Option("--no-tls", help="Listen without TLS in a network that is 
 USERS = typer.Option(
     help="File of users, their secrets and rights, in place of a token.", envvar="SNOWMELT_USERS"
 )
+TOKENS = typer.Option(help="File with the cluster's token; a new and an old one, a line each.")
 COORDINATOR = typer.Option(
     help="What decides on members: disk, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
     "[?authority=FILE&certificate=FILE&key=FILE]; the same on all nodes."
@@ -137,7 +138,7 @@ def node(
     ] = None,
     advertise: Annotated[str, typer.Option(help="Where others reach it, if not --listen.")] = "",
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "snowmelt",
-    token_file: Annotated[Path | None, typer.Option(help="File with the cluster's token; with a new and an old one, a line each.")] = None,
+    token_file: Annotated[Path | None, TOKENS] = None,
     users: Annotated[Path | None, USERS] = None,
     user: Annotated[str, typer.Option(help="Which of them this node is.")] = "",
     tls_authority: Annotated[Path | None, typer.Option(help="CA certificate, PEM.")] = None,

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.queue.rows import settings_object
-from snowmelt.core.shown import printable
+from snowmelt.core.shown import age, printable
 from snowmelt.protocols.queue.api.calls import QueueStatus
 from snowmelt.protocols.queue.api.deletes import COUNTS as IN_IT
 from snowmelt.protocols.queue.api.deletes import Deleted
@@ -31,23 +31,6 @@ COUNTS = (
 AGES = ("oldest_ready", "oldest_leased", "oldest_delayed", "delivery_age")
 BESIDE = ("schedules", "short_of_copies", "waiting_gets", "waiting_puts", "producers", "blocks")
 GROWN = ("put", "delivered", "returned", "failed", "expired", "died", "purged", "aged")
-
-
-def age(seconds: float | None) -> str:
-    """How long ago, as a person reads it.
-
-    >>> age(None), age(0.0304), age(7.21), age(4000), age(800_000)
-    ('-', '0.03 s', '7.2 s', '1 h 6 min', '9 d 6 h')
-    """
-    if seconds is None:
-        return "-"
-    if seconds < 60:
-        return f"{seconds:.{1 if seconds >= 1 else 2}f} s"
-    minutes = int(seconds) // 60
-    if minutes < 60:
-        return f"{minutes} min {int(seconds) % 60} s"
-    hours = minutes // 60
-    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
 def so_many(count: int) -> str:

@@ -14,13 +14,12 @@ from rich.live import Live
 from rich.table import Table
 
 from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
-from snowmelt.cli.queue_show import age
 from snowmelt.cli.tables import listing, wide_console
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.queue.rows import QueueRow, queue_row
 from snowmelt.core.errors import BadOption
-from snowmelt.core.shown import printable
+from snowmelt.core.shown import age, printable
 from snowmelt.protocols.queue.api.statuses import QueueStatus
 
 HEADS: Final = (

@@ -55,5 +55,22 @@ def printable(text: str) -> str:
     return "".join([one if one.isprintable() or one in _KEPT else _escaped(one) for one in text])
 
 
+def age(seconds: float | None) -> str:
+    """How long ago, as a person reads it.
+
+    >>> age(None), age(0.0304), age(7.21), age(4000), age(800_000)
+    ('-', '0.03 s', '7.2 s', '1 h 6 min', '9 d 6 h')
+    """
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.{1 if seconds >= 1 else 2}f} s"
+    minutes = int(seconds) // 60
+    if minutes < 60:
+        return f"{minutes} min {int(seconds) % 60} s"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
 def _escaped(one: str) -> str:
     return one.encode("unicode_escape").decode()

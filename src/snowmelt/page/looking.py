@@ -13,6 +13,8 @@ from snowmelt.client.leases.steps import Seen
 from snowmelt.client.pool.status import pools
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.consumers import ConsumerOverview, consumers
+from snowmelt.client.queue.item_trace import trace
+from snowmelt.client.queue.item_words import happened, standing, when
 from snowmelt.client.queue.overviews import NODE_SECONDS
 from snowmelt.client.queue.rows import QueueRow, settings_object
 from snowmelt.core.errors import SnowmeltError
@@ -26,7 +28,7 @@ from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.membership.messages import GetStatus, Status
 from snowmelt.protocols.pool.introductions import PoolStatus
 from snowmelt.protocols.queue.api.calls import Peek, Peeked
-from snowmelt.protocols.queue.api.partition_names import part_names
+from snowmelt.protocols.queue.api.partition_names import part_name, part_names
 from snowmelt.protocols.queue.api.statuses import Describe, QueueStatus
 
 ROWS_MAX: Final = 10_000
@@ -36,6 +38,7 @@ POOLS_MAX: Final = 1_000
 NAMES_MAX: Final = 20
 """So many processes of a pool, and nodes at which a baton is waited for, by name."""
 LETTERS_MAX: Final = 300
+ITEM_SECONDS: Final = 5.0
 ITEMS_MAX: Final = 20
 CONSUMERS_MAX: Final = 100
 BODY_BYTES: Final = 120
@@ -348,6 +351,35 @@ def _peeked(steps: FifoSteps, most: int, dead: bool) -> Steps[list[Seen]]:
     ask = Peek(steps.name, most, ITEM_BYTES, 0, dead)
     peeked: Peeked = yield from steps.ask_about(ask, NODE_SECONDS)
     return (yield from steps.shown(peeked))
+
+
+class ItemDetail(msgspec.Struct, frozen=True):
+    """One item, wherever it is, and its life, as `snowmelt trace` tells it."""
+
+    queue: str
+    """Or its partition."""
+    position: int
+    standing: str
+    row: ItemRow | None
+    """None where it has ended."""
+    life: list[tuple[str, str]]
+    """When, and what."""
+    unknown: str
+    ranked: bool
+
+
+def one_item(
+    queue: str, position: int, priority: float | None, *, ranked: bool, names: bool
+) -> Steps[ItemDetail]:
+    """Finds the partition of the item by itself; without `names` not who had it."""
+    steps = steps_of(queue, ranked=ranked)
+    told = yield from trace(steps, position, priority, Wait(ITEM_SECONDS), names=names)
+    seen, where = told.now.seen, queue
+    if told.partition is not None:
+        where = part_name(queue, told.partition)
+    row = None if seen is None else _item_row(where, seen, numbered=priority is not None)
+    life = [(when(one), happened(one)) for one in told.entries]
+    return ItemDetail(where, position, standing(told.now), row, life, told.unknown, ranked)
 
 
 def _item_row(name: str, one: Seen, *, numbered: bool) -> ItemRow:

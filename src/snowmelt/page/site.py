@@ -1,6 +1,7 @@
 """The page: its files, what they ask for, what its buttons do, and the way in.
 
-It has `/`, `/events`, `/queue?name=`, `/workers` and `/me`; `/do` for buttons; `/enter` for links.
+It has `/`, `/events`, `/queue?name=`, `/item?name=&position=`, `/workers` and `/me`; `/do` for
+buttons; `/enter` for links.
 
 1. Nothing is loaded from elsewhere, and no script stands in the page: `POLICY` has the browser see
    to that. Names and all else from outside are put in as text (`files/page.js`).
@@ -33,7 +34,7 @@ from snowmelt.page.port import NodePort
 from snowmelt.page.pressing import Press, Presses
 from snowmelt.page.sessions import Sessions, cookie_in, set_cookie
 from snowmelt.page.watching import LISTENERS_MAX, PageWatcher
-from snowmelt.protocols.queue.api.partition_names import known_name
+from snowmelt.protocols.queue.api.partition_names import known_name, whole_of
 from snowmelt.runtime.credentials import is_loopback
 from snowmelt.runtime.door import NOTHING
 from snowmelt.runtime.http.pages import SiteContext
@@ -100,6 +101,7 @@ class Visitor(msgspec.Struct, frozen=True):
 
 
 Make = Callable[[HttpRequest, Visitor], Awaitable[Page | Stream]]
+_Rank = int | float | None
 _PRESS: Final = msgspec.json.Decoder(Press).decode
 
 
@@ -127,7 +129,7 @@ class PageSite:
         """Each path, and the function that answers it."""
         made: dict[str, Make] = {path: partial(self._file, path) for path in FILES}
         made |= {"/events": self._events, "/queue": self._queue, "/me": self._me, "/do": self._do}
-        made["/workers"] = self._workers
+        made |= {"/workers": self._workers, "/item": self._item}
         routes = {
             path: Route(partial(self._let_in, make), posted=path == "/do")
             for path, make in made.items()
@@ -235,6 +237,20 @@ class PageSite:
                 raise AccessDenied(f"user {visitor.name!r} may not see queue {name!r}")
             told = await self._watching.queue(name, visitor.may(name))
         except SnowmeltError as error:
+            return Page(f"{error}\n".encode(), HTTPStatus.BAD_REQUEST)
+        return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
+
+    async def _item(self, asked: HttpRequest, visitor: Visitor) -> Page:
+        """One item, to who may peek; who had it, to an admin."""
+        try:
+            name = known_name(queried(asked, "name"))
+            may = visitor.may(whole_of(name))
+            if Right.PEEK not in may:
+                raise AccessDenied(f"user {visitor.name!r} may not look at items of {name!r}")
+            place = msgspec.convert(queried(asked, "position"), int, strict=False)
+            rank = msgspec.convert(queried(asked, "priority") or None, _Rank, strict=False)
+            told = await self._watching.item(name, place, rank, names=Right.ADMIN in may)
+        except (SnowmeltError, msgspec.MsgspecError) as error:
             return Page(f"{error}\n".encode(), HTTPStatus.BAD_REQUEST)
         return Page(msgspec.json.encode(told), kind=JSON, headers=HEADERS)
 

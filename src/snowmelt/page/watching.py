@@ -25,15 +25,18 @@ from snowmelt.page.looking import (
     LETTERS_MAX,
     ROWS_MAX,
     ClusterTables,
+    ItemDetail,
     PresentNodes,
     QueueDetail,
     WorkerRow,
     around,
+    one_item,
     one_queue,
     row,
     workers_of,
 )
 from snowmelt.page.port import NodePort
+from snowmelt.protocols.queue.api.partition_names import whole_of
 from snowmelt.protocols.queue.api.statuses import QueueStatus
 from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.runtime.logs import tell
@@ -109,6 +112,15 @@ class PageWatcher:
         known = self._known.get(name)
         partitions = 1 if known is None else known.settings.partitions
         return await run_async(self.port, one_queue(name, partitions, may))
+
+    async def item(
+        self, name: str, position: int, priority: float | None, *, names: bool
+    ) -> ItemDetail:
+        """One item of a queue, or of a partition, and its life; perhaps not who had it."""
+        known = self._known.get(whole_of(name))
+        ranked = known is not None and known.settings.priorities != 1
+        told = one_item(name, position, priority, ranked=ranked, names=names)
+        return await run_async(self.port, told)
 
     async def workers(self) -> list[WorkerRow]:
         """Who has items, or waits: of so many queues, those with most of that."""

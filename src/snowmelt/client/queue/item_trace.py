@@ -66,13 +66,15 @@ class ItemTrace(msgspec.Struct, frozen=True):
     """What is not known any more, in words; nothing where all of it is."""
 
 
-def trace(steps: FifoSteps, position: int, priority: float | None, wait: Wait) -> Steps[ItemTrace]:
-    """Of several partitions the one that knows most of it."""
+def trace(
+    steps: FifoSteps, position: int, priority: float | None, wait: Wait, *, names: bool = True
+) -> Steps[ItemTrace]:
+    """Of several partitions the one that knows most of it; without `names` not who did it."""
     parts = yield from steps.partitions(wait.left)
     best: tuple[FifoSteps, TracedItem] | None = None
     for part in parts:
         place = yield from place_of(part, position, priority, wait)
-        told: TracedItem = yield from part.ask_about(TraceItem(part.name, place), wait.left)
+        told: TracedItem = yield from part.ask_about(TraceItem(part.name, place, names), wait.left)
         if best is None or _known(told) > _known(best[1]):
             best = part, told
     assert best is not None

@@ -12,6 +12,7 @@ const view = {
   one: null,           // all of the queue that is shown
   workers: null,       // which processes use queues; or why that is not told
   me: null,            // who one is here, and the key that goes with each press
+  item: null,          // which one item is looked at, and what the node told of it
   asking: "",          // which button was pressed once and wants to be pressed again
   said: null,          // what came of the last press: {queue, text, bad}
   filter: "",
@@ -221,6 +222,7 @@ async function send(key, queue, press, label) {
   view.said = { queue: route().name, text: text.trim(), bad };
   show();
   askForQueue();
+  askForItem();
 }
 
 function actions(name, line, told) {
@@ -248,8 +250,8 @@ function items(title, rows, empty, told, dead) {
   const manages = dead && told.may.includes("manage");
   const one = (row) => ({ position: row.position, ranked: told.ranked, ...(row.priority == null ? {} : { priority: row.priority }) });
   const columns = [
-    ["position", "", (row) => `${row.position}${row.priority == null ? "" : ` of priority ${row.priority}`}${row.queue === told.queue ? "" : ` in ${row.queue}`}`],
-    ["item", "what", (row) => `${row.body}${row.bytes > 120 ? ` … ${bytes(row.bytes)}` : ""}`],
+    ["position", "", (row) => shows(row, told)],
+    ["item", "what", body],
     ["put", "n", (row) => (row.put_at == null ? "-" : `${age(Math.max(0, Date.now() / 1000 - row.put_at))} ago`)],
     ["failures", "n", (row) => count(row.failures)],
     ["why", "why", (row) => row.reason],
@@ -258,6 +260,81 @@ function items(title, rows, empty, told, dead) {
     button("Bring back", row.queue, { what: "bring_back", ...one(row) }),
     button("Drop", row.queue, { what: "drop", ...one(row) }, "Press again"))]);
   return [el("h2", {}, title), table(manages ? "items does" : "items", columns, rows, empty)];
+}
+
+/** One item: found by its position, also one that is leased or delayed. Its fields outlive a drawing. */
+class ItemFinder {
+  constructor() {
+    const field = (name, hint, attributes) => el("input", { name, placeholder: hint, "aria-label": hint, autocomplete: "off", ...attributes });
+    this.position = field("position", "Position", { inputmode: "numeric", required: true, pattern: "[0-9]+" });
+    this.priority = field("priority", "Priority", { inputmode: "numeric", required: true, pattern: "[0-9]+" });
+    this.to = field("to", "Move to queue", {});
+    this.to.addEventListener("input", () => show());
+    this.form = el("form", { class: "actions" });
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      look(route().name, this.position.value, this.priority.isConnected ? this.priority.value : null);
+    });
+  }
+
+  draw(told) {
+    if (!told?.may?.includes("peek")) return [];
+    const numbered = told.settings.priorities > 1;
+    this.form.replaceChildren(...[this.position, numbered ? this.priority : null, el("button", { type: "submit" }, "Show item")].filter(Boolean));
+    const made = [el("h2", {}, "One item"), this.form], item = view.item;
+    if (item?.why) made.push(el("p", { class: "bad" }, item.why));
+    if (!item?.told) return made;
+    const { row, standing, life, unknown, queue, position, ranked } = item.told;
+    const one = { position, ranked, ...(item.priority == null ? {} : { priority: Number(item.priority) }) };
+    made.push(pairs("pairs item", [
+      ["position", `${position}${item.priority == null ? "" : ` of priority ${item.priority}`}${queue === told.queue ? "" : ` in ${queue}`}`],
+      ["now", standing], ...(row ? [["item", body(row)], ["failures", count(row.failures)], ["why", row.reason || "-"]] : [])]));
+    if (row && told.may.includes("manage")) {
+      const to = this.to.value.trim();
+      made.push(el("div", { class: "actions" },
+        standing === "ready" ? null : button("Bring back this item", queue, { what: "bring_back", ...one }),
+        button("Drop this item", queue, { what: "drop", ...one }, "Press again to drop it"),
+        this.to, to ? button(`Move it to ${to}`, queue, { what: "move", to, ...one }) : null));
+    }
+    made.push(el("h2", {}, "Its life"));
+    if (unknown) made.push(el("p", { class: "soft" }, `Not known: ${unknown}.`));
+    made.push(table("life", [["when, UTC", "", ([when]) => when], ["what", "what", ([, what]) => what]], life, "There are no records of it."));
+    return made;
+  }
+}
+
+/** Asks for one item, and its life. */
+async function look(queue, position, priority) {
+  view.item = { queue, position, priority, told: view.item?.queue === queue && view.item.position === position ? view.item.told : null };
+  await askForItem();
+}
+
+async function askForItem() {
+  const asked = view.item;
+  if (!asked || route().name === null) return;
+  const rank = asked.priority == null ? "" : `&priority=${encodeURIComponent(asked.priority)}`;
+  let told = null, why = "";
+  try {
+    const answer = await fetch(`item?name=${encodeURIComponent(asked.queue)}&position=${encodeURIComponent(asked.position)}${rank}`);
+    if (answer.ok) told = await answer.json();
+    else why = (await answer.text()).trim();
+  } catch {
+    return;  // the stream says so
+  }
+  if (view.item !== asked) return;
+  Object.assign(asked, { told, why });
+  show();
+}
+
+const body = (row) => `${row.body}${row.bytes > 120 ? ` … ${bytes(row.bytes)}` : ""}`;
+
+/** The position of an item, which shows it. */
+function shows(row, told) {
+  const rank = row.priority == null ? "" : ` of priority ${row.priority}`;
+  const made = el("button", { type: "button", class: "link", "data-key": `item ${row.queue} ${row.position}${rank}`, title: "Show this item and its life" },
+    `${row.position}${rank}${row.queue === told.queue ? "" : ` in ${row.queue}`}`);
+  made.addEventListener("click", () => look(row.queue, row.position, row.priority));
+  return made;
 }
 
 const PROCESS = [
@@ -299,6 +376,7 @@ function oneQueue(name) {
   if (told) {
     made.push(...items("Dead letters", told.dead, "Nothing is dead.", told, true));
     made.push(...items("What comes next", told.items, "Nothing waits.", told, false));
+    made.push(...finder.draw(told));
     made.push(...consumers(told.consumers));
   }
   const hour = view.hours.get(name);
@@ -411,7 +489,7 @@ function workers() {
 
 // --- the page -------------------------------------------------------------------------------------
 
-const list = new QueueList();
+const list = new QueueList(), finder = new ItemFinder();
 const TABS = [
   ["queues", "Queues", () => view.queues.length],
   ["cluster", "Cluster", () => view.state.members.length],
@@ -440,8 +518,12 @@ function show() {
   trouble.hidden = !state.trouble;
   trouble.textContent = state.trouble ? `What is shown is old: ${state.trouble}` : "";
   if (name !== null) {
-    const key = document.activeElement?.dataset?.key;
+    const focused = document.activeElement, key = focused?.dataset?.key, at = focused?.selectionStart;
     main.replaceChildren(oneQueue(name));
+    if (focused?.name && main.contains(focused)) {  // a field of the finder
+      focused.focus({ preventScroll: true });
+      focused.setSelectionRange(at, at);
+    }
     if (key) for (const one of main.querySelectorAll("button")) if (one.dataset.key === key) one.focus({ preventScroll: true });
   }
   else if (place === "queues") {
@@ -474,8 +556,10 @@ function listen() {
     document.body.getBoundingClientRect();  // so that laying it out counts
     performance.measure("draw", { start: begun, end: performance.now() });
     said(`live, every ${state.every % 1 ? state.every.toFixed(1) : state.every} s`, state.trouble ? "bad" : "good");
-    if (route().name !== null) askForQueue();
-    else askForWorkers();
+    if (route().name !== null) {
+      askForQueue();
+      askForItem();
+    } else askForWorkers();
   });
   source.addEventListener("hour", (event) => {
     view.hours = new Map(JSON.parse(event.data).hours.map(([queue, came, went]) => [queue, { came, went }]));
@@ -498,7 +582,9 @@ function listen() {
 }
 
 addEventListener("hashchange", () => {
-  view.one = view.said = null;
+  view.one = view.said = view.item = null;
+  finder.form.reset();
+  finder.to.value = "";
   view.asking = "";
   scrollTo(0, 0);
   show();

@@ -387,7 +387,8 @@ def test_a_lost_lease_is_told_and_then_known():
 def test_an_acknowledgement_goes_along_with_the_next_get():
     first, second = part(0, b"a", b"b"), part(2, b"c")
     third = leased(5, part(3, b"d"), refused="lease 4 is over")
-    orders, script = fifo(GRANT, leased(3, first), leased(4, second), third, leased(0))
+    told = LeaseLost("lease 4 is over")
+    orders, script = fifo(GRANT, leased(3, first), leased(4, second), third, told, leased(0))
     items = orders.get_many()
     more = orders.get_many(ack=items)
     assert script.asked[2].settle == Settle("orders", 3, done=(Interval(0, 2),))
@@ -544,14 +545,26 @@ def test_acknowledgements_that_could_not_be_told_are_told_again():
 
 
 def test_a_lease_that_was_refused_is_known_to_be_lost():
-    books, script = renewals(GRANT, leased(3, part(0, b"a", b"b")), leased(0, refused="it ended"))
+    came, refused = leased(3, part(0, b"a", b"b")), leased(0, refused="not all of it")
+    books, script = renewals(GRANT, came, refused, LeaseLost("it ended"))
     delivered = take(books, script)
     books.ack(delivered, Interval(0, 1))
     run(script, books.get(10, 1000, 0))
     with pytest.raises(LeaseLost, match="it ended"):
         books.ack(delivered, Interval(1, 2))
     run(script, books.close())
-    assert len(script.asked) == 3, "nothing is said about a lease that is lost"
+    assert len(script.asked) == 4, "nothing more is said about a lease that is lost"
+
+
+def test_a_get_that_refuses_some_leaves_the_rest_of_the_lease():
+    came, refused = leased(3, part(0, b"a", b"b", b"c")), leased(0, refused="not all of it")
+    books, script = renewals(GRANT, came, refused, Settled(1, lost=(Interval(0, 1),)), Settled(0))
+    delivered = take(books, script)
+    books.ack(delivered, Interval(0, 2))
+    run(script, books.get(10, 1000, 0))
+    books.ack(delivered, Interval(2, 3))
+    run(script, books.close())
+    assert script.asked[-1] == Settle("orders", 3, done=(Interval(2, 3),))
 
 
 def test_a_lease_that_ran_out_by_the_own_clock_is_lost():

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,7 @@ def test_what_is_brought_back_comes_next_and_its_holder_is_told(
     with pytest.raises(LeaseLost):
         held.ack()
     again.ack()
-    assert queue.item(0).standing is ItemStanding.LEASED  # the rest of the lease stays
+    assert queue.item(0).standing is ItemStanding.ENDED  # the rest of the lease was done
     later = queue.put(b"later", delay=600)
     assert queue.change_item(later, "ready")
     assert not queue.change_item(later, "ready")
@@ -104,6 +105,38 @@ def test_what_is_brought_back_comes_next_and_its_holder_is_told(
     assert queue.change_item(2, "ready")
     assert [queue.get().body, queue.get().body] == [b"three", b"later"]
     assert not queue.change_item(99, "ready")
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_what_else_a_holder_has_is_done_after_one_was_brought_back(
+    cluster: snowmelt.EmbeddedCluster, partitions: int
+) -> None:
+    queue = cluster.fifo("q", partitions=partitions)
+    places = [queue.put(b"%d" % at) for at in range(6)]
+    held = list(queue.get_many(6))
+    assert len(held) == 6
+    assert any(part.change_item(places[1], "ready") for part in queue.parts())
+    for one in held:
+        with pytest.raises(LeaseLost) if one.position == places[1] else nullcontext():
+            one.ack()
+    assert [one.position for one in queue.get_many(6, timeout=5)] == [places[1]]
+
+
+@pytest.mark.parametrize("timeout", [0, 1])
+def test_a_loop_acknowledges_the_rest_after_one_was_brought_back(
+    cluster: snowmelt.EmbeddedCluster, timeout: float
+) -> None:
+    queue = cluster.fifo("q")
+    queue.put_many([b"%d" % at for at in range(6)])
+    seen = []
+    with pytest.raises(LeaseLost, match="1 acknowledgements in q from position 1 on"):  # noqa: PT012
+        for one in queue.consume(timeout=timeout):
+            if one.position == 1 and 1 not in seen:
+                assert queue.change_item(1, "ready")
+            seen.append(one.position)
+            one.ack()
+    assert sorted(seen) == [0, 1, 1, 2, 3, 4, 5]
+    assert queue.stats().done == 6
 
 
 def test_who_waits_gets_what_is_brought_back(cluster: snowmelt.EmbeddedCluster) -> None:

@@ -93,7 +93,7 @@ def a_home_that_moved_is_not_sought(patch):
 
 
 PLANTS = {
-    who_leads_next_does_not_know_what_is_open: 8,
+    who_leads_next_does_not_know_what_is_open: 34,
     what_is_given_up_may_be_decided_later: 5,
     what_is_staged_is_dropped_when_its_hold_is_over: 2,
     what_is_promised_ends_by_itself: 0,

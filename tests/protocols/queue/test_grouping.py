@@ -98,7 +98,7 @@ def test_a_consumer_is_not_given_what_a_group_holds_and_can_not_settle_it():
     got = bench.ask(calls.Get("q", 100, MANY, 0))
     assert [(part.start, part.count) for part in got.parts] == [(4, 6)]
     told = bench.ask(calls.Settle("q", got.token, (Interval(0, 10),)))
-    assert told.error == "LeaseLost"
+    assert told.lost == (Interval(0, 4),)
     assert positions(locate(bench, "g", lease, 0, 4)) == [0, 1, 2, 3]
     assert bench.ask(calls.Describe("q")).assigned == 4
 

@@ -221,7 +221,9 @@ def test_what_went_back_is_not_to_be_acknowledged(state):
     take(state, 3, token=7)
     state.give_back(OperationId(ANN, 9), 7, [Interval(0, 2)])
     assert state.settle(7, [Interval(1, 3)]) == [Interval(1, 2)]
-    assert state.leases[7].left == IntervalSet([Interval(2, 3)])
+    assert not state.leases
+    assert 1 in state.batches.live
+    assert 2 not in state.batches.live
 
 
 def test_the_dead_count_in_no_bound_and_come_back_as_far_as_there_is_room(state):

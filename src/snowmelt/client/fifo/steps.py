@@ -4,6 +4,7 @@ A put has its number before it is first sent and keeps it through all retries, s
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Final, Self, cast
 
@@ -18,6 +19,7 @@ from snowmelt.client.leases.delivered import (
     ItemSelection,
     LateRefusal,
     LeasedItems,
+    position_of,
     runs,
     told_interval,
 )
@@ -295,8 +297,12 @@ class FifoSteps(GrantedSteps):
                 yield Sleep(min(_MISSING_PAUSE, wait.left))
                 continue
             self.away = sum([one.size for one in leased.away])
-            late = settle is not None and leased.refused
-            return LeaseReply(leased, asked, LateRefusal(leased.refused) if late else None)
+            late: LateRefusal | None = None
+            if word is not None and leased.refused:
+                late = LateRefusal(leased.refused)
+                with suppress(SnowmeltError):  # a get says only that not all of it was done
+                    late = yield from self.tell_done(word, Wait(0))
+            return LeaseReply(leased, asked, late)
 
     def delivered(
         self, leased: Leased | GotPieces, asked: Instant, bytes_max: int
@@ -352,34 +358,31 @@ class FifoSteps(GrantedSteps):
             raise _of_parts(self.name, word.lease)
         if self.parts is not None:
             return (yield from self.parts.tell(delivered, word))
-        settled: Settled
-        try:
-            settled, asked = yield from self._ask(
-                self.settle_of(word), Wait(0), master_of, make=False
-            )
-        except LeaseLost as error:
-            return steady_now(), LateRefusal(str(error))
-        if settled.lease:
-            delivered.lease = self._lease = settled.lease
-        return asked, None
+        lease, asked, late = yield from self._tell(word, Wait(0))
+        if lease:
+            delivered.lease = self._lease = lease
+        return asked, late
 
     def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
         """Tells what is done of one lease."""
         if self.parts is not None:
             return (yield from self.parts.tell_done(word, wait))
-        try:
-            yield from self._ask(self.settle_of(word), wait, master_of, make=False)
-        except LeaseLost as error:
-            return LateRefusal(str(error))
-        return None
+        return (yield from self._tell(word, wait))[2]
 
-    def own(self, refused: LateRefusal, done: tuple[Interval, ...]) -> LateRefusal | None:
-        """Of several partitions only some may have refused it."""
-        if refused.lost is None:
-            return refused
-        held = IntervalSet(done)
-        lost = tuple([one for gone in refused.lost for one in held.common(gone)])
-        return LateRefusal(refused.why, lost) if lost else None
+    def _tell(
+        self, word: LeaseUpdate, wait: Wait
+    ) -> Steps[tuple[Duration, Instant, LateRefusal | None]]:
+        """For how long the lease is extended, when that was asked, and what came too late."""
+        settled: Settled
+        try:
+            settled, asked = yield from self._ask(self.settle_of(word), wait, master_of, make=False)
+        except LeaseLost as error:
+            return Duration(0), steady_now(), LateRefusal(str(error))
+        late: LateRefusal | None = None
+        if settled.lost:
+            why = f"position {position_of(settled.lost[0].start)} is not held any more"
+            late = LateRefusal(why, settled.lost)
+        return settled.lease, asked, late
 
     def empty(self, timeout: float) -> str:
         """The message of an `Empty`: what keeps items back, if anything does."""

@@ -62,6 +62,13 @@ class LateRefusal(msgspec.Struct, frozen=True):
     lost: tuple[Interval, ...] | None = None
     """Only these are not held any more; None when it is all of the lease."""
 
+    def of(self, some: tuple[Interval, ...]) -> tuple[Interval, ...]:
+        """Which of these it was about."""
+        if self.lost is None:
+            return some
+        held = IntervalSet(some)
+        return tuple([one for lost in self.lost for one in held.common(lost)])
+
 
 def part_bodies(part: ItemRun) -> list[bytes]:
     """The bodies of a part, each as bytes of its own. O(bytes)."""

@@ -352,7 +352,7 @@ class LeaseRenewals:
                 self._not_told(word.done, str(error), OutcomeUnknown)
                 return
             if refused is not None:
-                self._not_told(_late(delivered, word.done, refused), refused.why)
+                self._not_told(refused.of(_unsettled(delivered, word.done)), refused.why)
 
     def _ended(
         self, leased: RenewedLease
@@ -400,7 +400,8 @@ class LeaseRenewals:
             late: tuple[Interval, ...] = ()
             if refused is not None:
                 delivered.refused(refused)
-                late = (*_late(delivered, own, refused), *leased.lose(refused.lost or ()))
+                late = refused.of(_unsettled(delivered, own))
+                late = (*late, *leased.lose(refused.lost or ()))
             if delivered.lost:  # nobody will tell what was gathered meanwhile, or put back
                 late = (*late, *leased.take())
             else:
@@ -441,20 +442,8 @@ def _without(
     intervals: tuple[Interval, ...], removed: tuple[Interval, ...]
 ) -> tuple[Interval, ...]:
     left = IntervalSet(intervals)
-    for one in removed:
-        left.remove(one)
+    left.remove_all(removed)
     return tuple(left)
-
-
-def _late(
-    delivered: LeasedItems, done: tuple[Interval, ...], refused: LateRefusal
-) -> tuple[Interval, ...]:
-    """Which acknowledgements came too late; a failed extension is none of them."""
-    late = _unsettled(delivered, done)
-    if refused.lost is None:
-        return late
-    held = IntervalSet(late)
-    return tuple([one for some in refused.lost for one in held.common(some)])
 
 
 def _unsettled(delivered: LeasedItems, done: tuple[Interval, ...]) -> tuple[Interval, ...]:

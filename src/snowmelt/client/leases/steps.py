@@ -161,10 +161,6 @@ class LeaseSteps(ABC):
     def tell_done(self, word: LeaseUpdate, wait: Wait) -> Steps[LateRefusal | None]:
         """Acknowledges items of a lease; returns what came too late."""
 
-    @abstractmethod
-    def own(self, refused: LateRefusal, done: tuple[Interval, ...]) -> LateRefusal | None:
-        """What of a word came too late, as far as it was about these."""
-
     def lease(  # noqa: PLR0913 - what a get says, and what goes with it
         self,
         items_max: int,
@@ -311,7 +307,7 @@ class LeaseSteps(ABC):
                 delivered.refused(refused)
                 if refused.lost is None:
                     return refused
-                late = refused if late is None else both(late, refused)
+                late = both(late, refused)
             delivered.settled(one.done)
             delivered.settled(one.back)
             if one.extend:
@@ -322,7 +318,10 @@ class LeaseSteps(ABC):
         self, delivered: LeasedItems, done: tuple[Interval, ...], refused: LateRefusal | None
     ) -> LateRefusal | None:
         """Notes what was acknowledged; returns which of it came too late."""
-        mine = None if refused is None else self.own(refused, done)
+        mine = refused
+        if refused is not None and refused.lost is not None:  # it may be about others'
+            lost = refused.of(done)
+            mine = LateRefusal(refused.why, lost) if lost else None
         if mine is not None:
             delivered.refused(mine)
         if not delivered.lost:
@@ -351,8 +350,10 @@ class LeaseSteps(ABC):
         return f"nothing came into {self.name} in {timeout:g} s{why}"
 
 
-def both(one: LateRefusal, other: LateRefusal) -> LateRefusal:
+def both(one: LateRefusal | None, other: LateRefusal) -> LateRefusal:
     """What came too late of two words."""
+    if one is None:
+        return other
     if one.lost is None or other.lost is None:
         return LateRefusal(one.why)
     return LateRefusal(one.why, (*one.lost, *other.lost))

@@ -309,8 +309,8 @@ class PartitionedQueue:
         for (held, own), (asked, refused) in zip(words, ends, strict=True):
             first = min(first, asked)
             if refused is not None:
-                lost = own.done + own.back + (held.common(left) if own.extend else ())
-                late = _joined(late, LateRefusal(refused.why, lost))
+                whole = own.done + own.back + (held.common(left) if own.extend else ())
+                late = both(late, _named(refused, whole))
         return first, late
 
     def each(self, word: LeaseUpdate) -> list[tuple[PartitionSteps, LeaseUpdate]]:
@@ -328,7 +328,7 @@ class PartitionedQueue:
         late: LateRefusal | None = None
         for (_, own), refused in zip(words, all_of((yield from at_once(told))), strict=True):
             if refused is not None:
-                late = _joined(late, LateRefusal(refused.why, own.done))
+                late = both(late, _named(refused, own.done))
         return late
 
 
@@ -372,8 +372,9 @@ def is_bounded(settings: QueueSettings) -> bool:
     return settings.items_max > 0 or settings.bytes_max > 0
 
 
-def _joined(before: LateRefusal | None, refused: LateRefusal) -> LateRefusal:
-    return refused if before is None else both(before, refused)
+def _named(refused: LateRefusal, whole: tuple[Interval, ...]) -> LateRefusal:
+    """Of one partition's lease all that was said of it is lost, where it does not say what."""
+    return refused if refused.lost is not None else LateRefusal(refused.why, whole)
 
 
 def _of_all(queue: str, count: int, error: SnowmeltError) -> SnowmeltError:

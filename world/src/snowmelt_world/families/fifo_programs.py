@@ -159,6 +159,10 @@ class Program(programs.Program):
     ) -> None:
         held, done = self.held[settle.token], places(settle.done)
         taken = isinstance(outcome, Succeeded)
+        if isinstance(outcome, Succeeded) and (gone := places(getattr(outcome.value, "lost", ()))):
+            self.ledger.lease_lost(held, at, gone)
+            self.ledger.settled(held, gone, called, at, Ended.UNKNOWN)
+            done = tuple([one for one in done if one not in gone])
         if isinstance(outcome, Failed) and outcome.reason.startswith("LeaseLost"):
             self.ledger.lease_lost(held, at, (*done, *places(settle.back)))
         if taken:

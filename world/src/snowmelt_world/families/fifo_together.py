@@ -230,7 +230,7 @@ class SharingConsumer(SharedQueue, Consumer):
                 done = () if before is None else before.open_in(None)
                 mine, before = before, None
                 delivered = yield from self._lease(mine)
-                if mine is not None and not mine.lost:
+                if mine is not None and not mine.loss:
                     self.told_done(mine, done)
             except FAILURES:
                 delivered = None

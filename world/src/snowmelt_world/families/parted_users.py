@@ -303,7 +303,8 @@ class Getter(Actor):
             for place in [one for part in settle.back for one in part]:
                 held = got.held[where[place]]
                 held.settled = Back(held.asked_back, self.said, Duration(-settle.due))
-            for place in [one for part in settle.done for one in part]:
+            lost = {one for part in outcome.value.lost for one in part}
+            for place in [one for part in settle.done for one in part if one not in lost]:
                 item = self._setting.ledger.items[where[place]]
                 item.acked = min(item.acked, self.said)
         elif settle.done and (settle.back or not _is_lost(outcome)):

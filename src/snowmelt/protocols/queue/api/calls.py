@@ -260,10 +260,7 @@ Secret = Annotated[bytes, msgspec.Meta(max_length=SECRET_BYTES)]
 
 
 class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
-    """About items held under a lease: these are done, those go back, the rest is still worked on.
-
-    A lease that isn't held any more is refused as `LeaseLost`, and nothing changes.
-    """
+    """Of a lease these are done, those go back, and the rest is still worked on."""
 
     queue: Label
     token: Number
@@ -291,6 +288,8 @@ class Settled(msgspec.Struct, frozen=True, tag="fifo.settled", array_like=True):
     left: Whole
     lease: Length = Duration(0)
     """For how long, from when that was asked, if it was extended."""
+    lost: Intervals = ()
+    """These were to be done, and are not held under it any more."""
 
 
 class Promise(msgspec.Struct, frozen=True, tag="fifo.promise", array_like=True):

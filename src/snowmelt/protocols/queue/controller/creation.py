@@ -68,7 +68,7 @@ class QueueCreation:
         unread = self._kept.unread(message.queue)
         if unread and (settings is not None or self._known(message.queue, some=False) is None):
             why = self._kept.why(unread)  # controller, rule 16
-            self._outbox.send(source, home_words.Nowhere(message.queue, "StoreDamaged", why))
+            self._nowhere(source, message.queue, "StoreDamaged", why)
             return
         gone = self._deletions.nowhere(message.queue)
         if settings is not None and part_of(message.queue) is None and gone.error == "QueueMoved":
@@ -88,7 +88,7 @@ class QueueCreation:
                 "does not know it, and no copy here says where it was at home: start the nodes "
                 "that keep it, or put the coordinator's latest disk back"
             )
-            self._outbox.send(source, home_words.Nowhere(message.queue, "Unavailable", text))
+            self._nowhere(source, message.queue, "Unavailable", text)
         elif home is None and settings is None:
             self._outbox.send(source, gone)
         elif home is None and not self._deletions.erasing(message.queue):
@@ -97,7 +97,8 @@ class QueueCreation:
         elif home is None:
             pass  # it is asked again
         elif settings is not None and differences(home.asked_for, settings):
-            self._refuse(source, message.queue, home.asked_for, settings)
+            why = otherwise(message.queue, home.asked_for, settings)
+            self._nowhere(source, message.queue, "QueueExists", why)
         else:
             self._outbox.send(source, home)
 
@@ -109,12 +110,6 @@ class QueueCreation:
             return home
         names = part_names(queue, PARTITIONS_MAX if some else 1)
         return next((known[name] for name in names if name in known), None)
-
-    def _refuse(
-        self, source: NodeId, queue: str, there: QueueSettings, asked: QueueSettings
-    ) -> None:
-        text = otherwise(queue, there, asked)
-        self._outbox.send(source, home_words.Nowhere(queue, "QueueExists", text))
 
     def roll(self, source: NodeId, message: home_words.Roll) -> None:
         """Which queues there are; each once (rule 5)."""
@@ -143,7 +138,7 @@ class QueueCreation:
         try:
             settings = settings.made_on(here)
         except BadOption as error:
-            self._nowhere(source, where, str(error))
+            self._nowhere(source, queue, "BadOption", str(error))
             return
         if self._outbox.now < self.unsure:  # controller, rule 9
             return
@@ -181,7 +176,8 @@ class QueueCreation:
             return  # it is asked again
         there = self._known(queue, some=True)
         if there is not None and differences(there.asked_for, settings):
-            self._refuse(source, queue, there.asked_for, settings)
+            why = otherwise(queue, there.asked_for, settings)
+            self._nowhere(source, queue, "QueueExists", why)
             return
         first, *others = part_names(queue, settings.partitions)
         missing = [name for name in (first, *others) if name not in kept.known]
@@ -201,7 +197,7 @@ class QueueCreation:
         try:
             made.made_on(len(self._quitting.staying(presence, 1).keepers))
         except BadOption as error:  # each partition would be refused, and the queue never answered
-            self._nowhere(source, where, str(error))
+            self._nowhere(source, queue, "BadOption", str(error))
             return
         if missing == [first] and any(name in kept.asleep for name in others):
             return
@@ -227,8 +223,8 @@ class QueueCreation:
         if self._foundations.waiting:
             self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
 
-    def _nowhere(self, source: NodeId, where: home_words.LocateQueue, text: str) -> None:
-        self._outbox.send(source, home_words.Nowhere(where.queue, "BadOption", text))
+    def _nowhere(self, source: NodeId, queue: str, error: str, text: str) -> None:
+        self._outbox.send(source, home_words.Nowhere(queue, error, text))
 
     def _are_too_many(self, source: NodeId, where: home_words.LocateQueue, more: int) -> bool:
         """Whether so many more are too many for all, or for who pays (rule 5): it is told why."""
@@ -241,7 +237,7 @@ class QueueCreation:
         else:
             return False
         text = f"{text}: {more} more are asked for; delete some (snowmelt delete)"
-        self._nowhere(source, where, text)
+        self._nowhere(source, where.queue, "BadOption", text)
         return True
 
 

@@ -220,7 +220,9 @@ class Transfer:
             there = self._copies.disk.waiting(unread)
             found = [Record(one.key, there[one.key]) if one.key in there else one for one in found]
             # Rule 2.
-            if reading.writes not in (NEVER, self._copies.disk.writes) and _any_missing(found):
+            if reading.writes not in (NEVER, self._copies.disk.writes) and any(
+                isinstance(one, Missing) for one in found
+            ):
                 self._load(msgspec.structs.replace(reading, writes=NEVER))
                 return
         match reading.purpose:
@@ -358,10 +360,6 @@ class Transfer:
                 value = there.get(batch.key)
                 found[batch] = None if value is None else _unstored(Record(b"", value), batch)
         leader.delivery.fetched(word.keeper, found)
-
-
-def _any_missing(found: Sequence[Found]) -> bool:
-    return any(isinstance(one, Missing) for one in found)
 
 
 def _unstored(found: Found, batch: StoredBatch) -> Segment | None:

@@ -17,7 +17,6 @@ from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import MILLISECOND, Duration, later, milliseconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.api.backups import Save
 from snowmelt.protocols.queue.api.statuses import (
@@ -46,7 +45,7 @@ from snowmelt.protocols.queue.leader.open_calls import Answers, keep
 from snowmelt.protocols.queue.leader.parted.partition import Partition
 from snowmelt.protocols.queue.leader.publishing import Publishing
 from snowmelt.protocols.queue.leader.retention import Retention
-from snowmelt.protocols.queue.leader.settling import TOKEN_BITS, Settling
+from snowmelt.protocols.queue.leader.settling import TOKEN_BITS, Settling, refusal
 from snowmelt.protocols.queue.leader.spans import Spans
 from snowmelt.protocols.queue.leader.storing import Storing
 from snowmelt.protocols.queue.leader.transacting import Transacting
@@ -181,7 +180,7 @@ class Leader:
         refused = ""
         if get.settle is not None:
             said = self.settling.settle(operation, get.settle)
-            refused = said.text if isinstance(said, Declined) else ""
+            refused = refusal(said)
         self.getting.get(operation, get, refused)
 
     def _serve(self) -> None:

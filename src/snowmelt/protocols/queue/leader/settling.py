@@ -4,6 +4,10 @@
 2. Items of a lease may be extended alone, for a time of their own. They are a lease of their own
    from then on, of the same holder. It is still settled by the token that the holder was told: that
    of the lease which they were a part of. The rest of that lease ends when it would have.
+3. Of what is said to be done some may be held no more: an operator brought it back, or another of
+   those who share a lease. The rest is done, and the answer names what is lost; where the lease is
+   over, too, if some of it is done. Where that is too much to name, or where a position was never
+   given, which is a fault of who asks, nothing is done.
 """
 
 from collections import OrderedDict
@@ -21,7 +25,7 @@ from snowmelt.protocols.queue.leader.deadlines import Deadlines, delay
 from snowmelt.protocols.queue.leader.open_calls import Answers, keep
 from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.state.state import Lease, QueueState, without
+from snowmelt.protocols.queue.state.state import LOST_MAX, Lease, QueueState, without
 
 TOKEN_BITS: Final = 40
 """A token is its leader's term, and so many bits that count within it."""
@@ -91,28 +95,28 @@ class Settling:
         if token >> TOKEN_BITS < self._home.since:
             text = f"queue {self._home.queue!r}, of which lease {token} is, was deleted"
             return Declined("LeaseLost", text)
-        if lease is None and state.enders.get(token) == operation:
-            return calls.Settled(0)
-        over = lease is None and (settle.back or settle.alone or settle.extend or not settle.done)
-        strange = [] if over else state.settle(token, merged(settle.done))
-        if over or (strange and lease is None):
+        over = lease is None and state.enders.get(token) != operation
+        more = settle.back or settle.alone or settle.extend
+        done = [] if over and more else merged(settle.done)
+        lost = tuple(state.settle(token, done))
+        if over and list(lost) == done:
             so = "its items may be with another consumer"
             return Declined("LeaseLost", lease_over(self._home.queue, token, so))
-        if strange:
-            return Declined("LeaseLost", not_held(token, strange[0].start))
+        if len(lost) > LOST_MAX or (lost and lost[0].start not in state.batches.live):  # rule 3
+            return Declined("LeaseLost", not_held(token, lost[0].start))
         if lease is None:
-            return calls.Settled(0)
+            return calls.Settled(0, lost=lost)
         if settle.back:
             self._give_back(operation, settle)
         left = lease.left.total
         if not left:
             self._deadlines.forget(token)
         elif token in self._deadlines and settle.alone:
-            return self._extend_alone(token, lease, settle)
+            return self._extend_alone(token, lease, settle, lost)
         elif token in self._deadlines and settle.extend:
             self._extend(token, lease, settle.lease)
-            return calls.Settled(left, lease.length or self._home.settings.lease)
-        return calls.Settled(left)
+            return calls.Settled(left, lease.length or self._home.settings.lease, lost)
+        return calls.Settled(left, lost=lost)
 
     def _extend(self, token: int, lease: Lease, length: Duration) -> None:
         """From now on it lasts its whole time, or so long."""
@@ -121,7 +125,9 @@ class Settling:
             self._state.touch(token)
         self._outbox.wake(self._deadlines.begin(token, self._outbox.now, lease.length))
 
-    def _extend_alone(self, token: int, lease: Lease, settle: calls.Settle) -> msgspec.Struct:
+    def _extend_alone(
+        self, token: int, lease: Lease, settle: calls.Settle, lost: tuple[Interval, ...]
+    ) -> msgspec.Struct:
         # Rule 2.
         alone = _within(lease.left, settle.alone)
         strange = without(merged(settle.alone), list(alone))
@@ -134,7 +140,7 @@ class Settling:
             token = next(self._tokens)
             lease = split_off(self._state, settle.token, alone, token)
         self._extend(token, lease, settle.lease)
-        return calls.Settled(lease.left.total)
+        return calls.Settled(lease.left.total, lost=lost)
 
     def _give_back(self, operation: OperationId, settle: calls.Settle) -> None:
         self._state.give_back(
@@ -166,6 +172,16 @@ def _within(left: IntervalSet, some: Collection[Interval]) -> tuple[Interval, ..
 
 def _but(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval, ...]:
     return tuple(without(list(some), list(others)))
+
+
+def refusal(said: msgspec.Struct) -> str:
+    """Why what came along with a get was not done, or not all of it; empty when it was."""
+    match said:
+        case Declined(_, text):
+            return text
+        case calls.Settled(lost=lost) if lost:
+            return "some of its items are not held under it any more"
+    return ""
 
 
 def lease_over(queue: str, token: int, so: str) -> str:

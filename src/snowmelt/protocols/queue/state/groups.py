@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval
-from snowmelt.core.shares import SHARE, has_share
+from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api.calls import Assign, GroupStatus, Locate
 from snowmelt.protocols.queue.state.blocks import Living
@@ -94,11 +94,10 @@ class GroupStates:
 
     def has_room(self, name: str, most: int) -> bool:
         """Whether there is room for one more; of one user only while there is some for others."""
-        free, own = most - len(self._groups), name.partition("/")[0] + "/"
-        if "/" not in name:  # no user's (`core.users`, rule 5)
-            return free > 0
-        held = sum(one.startswith(own) for one in self._groups)
-        return has_share(held, 1, free, SHARE if held else 1)
+        held, user = SharesHeld[str](), name[: name.find("/") + 1]
+        for one in self._groups:
+            held.add(one[: one.find("/") + 1])
+        return held.has_room(user, 1, most) if user else held.total < most  # `core.users`, rule 5
 
     def named(self, name: str) -> GroupState | None:
         return self._groups.get(name)

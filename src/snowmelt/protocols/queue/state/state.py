@@ -52,6 +52,9 @@ from snowmelt.protocols.queue.state.transactions import TransactionName, Transac
 from snowmelt.protocols.queue.state.uniques import Uniques
 
 STATUS: Final = b"s"
+LOST_MAX: Final = 20
+"""So many pieces that are not held any more an answer may name. With more, or with any position
+that was never given, nothing of what is said to be done is."""
 SPARE: Final = 64
 """So many moments more may be kept than twice those that count."""
 
@@ -287,7 +290,7 @@ class QueueState:
     # --- what becomes of them ---------------------------------------------------------------------
 
     def settle(self, token: int, done: Sequence[Interval]) -> list[Interval]:
-        """These of a lease are done; or some that are not held, and live (rule 5)."""
+        """These of a lease are done; returns those that live and that it does not hold (rule 5)."""
         lease = self.leases.get(token)
         left, tails = IntervalSet() if lease is None else lease.left, self.tails
         if lease is not None and done and list(done) == list(left):  # all of it, as mostly
@@ -297,22 +300,25 @@ class QueueState:
             lease.left = IntervalSet()
             self.end_lease(token)
             return []
+        others: list[Interval] = []
         for interval in done:
             for lives in self.batches.live.within(interval):
                 if not left.covers(lives):
-                    return without([lives], left.common(lives))
+                    others += without([lives], left.common(lives))
+                    if len(others) > LOST_MAX:
+                        return others
             behind = interval.stop > tails[0] or tails.skipped is not None
             if behind and (never := tails.never_given(interval)):
                 return never  # who gave these is not remembered, nor that they ended
         if lease is None or not done:
-            return []
+            return others
         for interval in reversed(done):
             for part in reversed(left.common(interval)):
                 left.remove(part)
                 self.done += part.size
                 self.end(part)
         self._shrunk(token, lease)
-        return []
+        return others
 
     def give_back(
         self,
@@ -429,12 +435,11 @@ class QueueState:
 
     def redrive(self, count: int) -> int:
         """So many dead items are as if they had never failed, as far as there is room; how many."""
-        back: list[Interval] = []
-        for where in reversed(_room_for(self, self.dead, count)):
+        back = _room_for(self, self.dead, count)
+        for where in reversed(back):
             self.dead.remove(where)
             self.failures.clear(where)
             self.wait(where, 0)
-            back.append(where)
         return sum(where.size for where in back)
 
     def redrive_at(self, rate: int) -> None:

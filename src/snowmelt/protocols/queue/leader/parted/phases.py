@@ -4,6 +4,7 @@ It is rule 8 of the package: nothing is kept here, and nothing waits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from snowmelt.core.keys import unpacked
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue.api.phase_stamp import NEVER, PhaseStamp
-from snowmelt.protocols.queue.messages.partition_words import Holds, PartedGet, PartitionReport
+from snowmelt.protocols.queue.messages.partition_words import PartedGet, PartitionReport
 from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
 
 Rank = tuple[int, int]
@@ -70,7 +71,7 @@ class PhaseShares:
             if report.more:
                 last = (runs[-1].rank[0], runs[-1].stop - 1) if runs else FIRST
                 self._certain = min(self._certain, last)
-        self._runs.sort(key=_by_rank)
+        self._runs.sort(key=attrgetter("rank"))
         self._at = 0
 
     def take(self, items: int, size: int, before: Rank = LAST) -> dict[int, list[int]]:
@@ -189,7 +190,7 @@ def _held(
 ) -> dict[OperationId, LeasedParts]:
     some = [(part, one) for part, report in reports.items() for one in report.holds]
     found: dict[OperationId, LeasedParts] = {}
-    for part, one in sorted(some, key=_seen, reverse=True):
+    for part, one in sorted(some, key=lambda pair: pair[1].seen, reverse=True):
         if one.at >= len(asked):
             continue
         held = found.setdefault(asked[one.at], LeasedParts(one.seen))
@@ -208,14 +209,6 @@ def _runs(part: int, report: PartitionReport) -> list[PartitionRun]:
         for key, start, stop, each in zip(keys, flat[::3], flat[1::3], flat[2::3], strict=True)
         if start < stop
     ]
-
-
-def _seen(pair: tuple[int, Holds]) -> PhaseStamp:
-    return pair[1].seen
-
-
-def _by_rank(run: PartitionRun) -> Rank:
-    return run.rank
 
 
 def _add(given: dict[int, list[int]], part: int, start: int, stop: int) -> None:

@@ -139,7 +139,7 @@ async def test_who_asks_otherwise_is_told_how(tmp_path: Path) -> None:
 async def test_who_says_nothing_keeps_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web, "HEAD_SECONDS", 2.0)
+    monkeypatch.setattr(web, "HEAD_SECONDS", 5.0)
     async with serving(tmp_path, http=HERE) as node:
         at = node.server.http_at
         assert at is not None
@@ -152,9 +152,9 @@ async def test_who_says_nothing_keeps_nobody_out(
             assert (await asked(node.server, "/livez"))[0] == 200
         first, _ = silent[0]
         assert await asyncio.wait_for(first.read(), 10) == b""
-        assert asyncio.get_running_loop().time() - begun < 1.5
+        assert asyncio.get_running_loop().time() - begun < 4, "it went before its time was over"
         for reader, writer in silent:  # the time of the others is over, too
-            assert await asyncio.wait_for(reader.read(), 10) == b""
+            assert await asyncio.wait_for(reader.read(), 20) == b""
             writer.close()
             await writer.wait_closed()
 

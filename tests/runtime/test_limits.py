@@ -296,7 +296,7 @@ async def test_what_was_to_be_read_for_one_who_is_gone_holds_up_nobody(
 
 
 async def test_who_reads_slowly_and_steadily_is_not_cut_off(tmp_path: Path) -> None:
-    limits = Limits(unsent_bytes=MEGABYTE, slow_reader_seconds=0.5)
+    limits = Limits(unsent_bytes=MEGABYTE, slow_reader_seconds=2.0)
     async with (
         serving(tmp_path, limits=limits) as node,
         await Stranger.dial(node.address) as stranger,
@@ -305,7 +305,7 @@ async def test_who_reads_slowly_and_steadily_is_not_cut_off(tmp_path: Path) -> N
         stranger.say(Call(1, Echo(bytes(12 * MEGABYTE))))
         for _ in range(48):  # for longer than such a reader's time, which begins anew
             await stranger._reader.readexactly(MEGABYTE // 4)
-            await asyncio.sleep(0.04)
+            await asyncio.sleep(0.07)
         assert node.closed == {}
         await until(lambda: not node.connection("c-slow").unsent_bytes)
 

@@ -107,7 +107,7 @@ def test_a_timer_fires_while_a_caller_waits_and_while_none_does():
         assert 0.05 <= monotonic() - begin < 4
         done = threading.Event()
         one.submit(wait_room(50), lambda _: done.set())
-        assert done.wait(2)
+        assert done.wait(20)
         assert machine.late == []
 
 
@@ -318,8 +318,9 @@ def test_dials_that_fail_wait_longer_each_time():
     with engine("c-b") as (taker, machine):
         nowhere = Address("127.0.0.1", 1)
         taker.call(Acquaintances({NodeId("c-a"): nowhere}, (NodeId("c-a"),)), 5)
+        until(lambda: len(machine.lost()) >= 2)
         sleep(1.0)
-        assert 2 <= len(machine.lost()) <= 8  # after 0, 50, 150, 350 and 750 ms, or half of that
+        assert len(machine.lost()) <= 8  # after 0, 50, 150, 350 and 750 ms, or half of that
 
 
 # --- many threads --------------------------------------------------------------------------------

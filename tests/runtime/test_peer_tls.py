@@ -394,7 +394,7 @@ def test_a_stranger_costs_a_link_for_the_time_of_a_greeting_and_nobody_else(
             with suppress(OSError):
                 while other.socket.recv(1 << 16):
                     pass
-            assert monotonic() - begun < 3
+            assert monotonic() - begun < 10
         until(lambda: one.statistics().links.links == 0)
         assert one.last_failure is not None
         closed = one.statistics().links.closed
@@ -453,7 +453,7 @@ def test_a_listener_that_says_nothing_costs_a_dial_its_time(host: str, papers: P
         place = Address(host, silent.getsockname()[1])
         taker.call(Acquaintances({machine.producer: place}, (machine.producer,)), 5)
         assert "timed out" in missed(taker, machine)
-        assert monotonic() - begun < 3
+        assert monotonic() - begun < 10
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_who_waits_is_woken_when_a_result_is_stored(
     app.backend.store_result("a", "done", states.SUCCESS)
     waiting.join(20)
     assert took
-    assert took[0] - stored < 0.9  # not at the next look
+    assert took[0] - stored < 3  # not at the next look
     assert len(looked) == 3  # final or not before it waits, and final when it was told
 
 
@@ -124,14 +124,14 @@ def test_programs_agree_which_part_was_the_last(node: LocalNode, name: str) -> N
 
 def test_chords_that_are_expired_are_removed(node: LocalNode, name: str) -> None:
     with snowmelt.connect(node.url) as cluster:
-        chords = Chords(cluster, name, 0.5, 10.0)
+        chords = Chords(cluster, name, 2.0, 10.0)
         for number in range(20):
             chords.expect(b"%d" % number, 2)
-        time.sleep(0.6)
+        time.sleep(2.1)
         chords.expect(b"new", 1)
         assert chords.clean() == 20
         assert chords.join(b"new", b"one", b"1") == [b"1"]
-        assert Chords(cluster, name, 0.5, 10.0).join(b"new", b"one", b"1") == [b"1"]
+        assert Chords(cluster, name, 2.0, 10.0).join(b"new", b"one", b"1") == [b"1"]
 
 
 def test_a_result_is_found_until_it_expires_by_whoever_asks(app: Any) -> None:

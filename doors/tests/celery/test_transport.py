@@ -105,11 +105,11 @@ def test_a_message_is_leased_for_longer_than_a_lease_while_it_is_worked_on(
     """celery#2481: what took longer than a visibility time-out ran twice."""
     if planted:  # no lease is renewed
         monkeypatch.setattr(LeasedItems, "renewal", property(lambda _: Instant(1 << 62)))
-    options = {"queue_options": {"lease": 0.5}}
+    options = {"queue_options": {"lease": 1.5}}
     first, second, queue = connect(**options), connect(**options), queue_named(name)
     publish(first, queue, "long")
     message = queue(first.default_channel).get()
-    again = got(second, queue, 1, timeout=1.5)
+    again = got(second, queue, 1, timeout=4)
     if planted:
         assert [one.payload for one in again] == ["long"]
         return

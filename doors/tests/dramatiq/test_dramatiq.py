@@ -138,10 +138,16 @@ def test_a_stop_gives_back_what_was_not_begun(make: Broker) -> None:
     with worker(broker, threads=2) as one:
         began.acquire()
         began.acquire()
-        time.sleep(0.3)
-        assert one.work_queue.qsize()
+        while not one.work_queue.qsize():
+            time.sleep(0.01)
         assert broker.queue_of("default").stats().leased <= one.queue_prefetch
-        threading.Timer(0.2, go.set).start()
+
+        def go_on_once_it_stops() -> None:
+            while any(thread.running for thread in one.workers):
+                time.sleep(0.01)
+            go.set()
+
+        threading.Thread(target=go_on_once_it_stops).start()
     status = broker.queue_of("default").stats()
     assert (status.ready, status.leased, status.failed) == (18, 0, 0)
 
@@ -324,7 +330,7 @@ def test_results_are_kept_for_their_time(make: Broker, node: LocalNode, name: st
             fail.send().get_result(block=True, timeout=10_000)
         gone = soon_gone.send()
         broker.join("default", timeout=10_000)
-        time.sleep(0.3)
+        time.sleep(0.6)
     with pytest.raises(ResultMissing):
         gone.get_result()
     with pytest.raises(ResultTimeout):

@@ -101,7 +101,9 @@ def test_one_of_several_is_kept_longer_alone(sqs: Any, made: Make) -> None:
         QueueUrl=url, ReceiptHandle=got[1]["ReceiptHandle"], VisibilityTimeout=60
     )
     time.sleep(1.1)
-    again = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    again = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=10)[
+        "Messages"
+    ]
     assert [one["Body"] for one in again] == ["0", "2"]
 
 
@@ -124,7 +126,7 @@ def test_a_long_poll_answers_when_something_comes(sqs: Any, other: Any, made: Ma
     [got] = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20)["Messages"]
     later.join()
     assert got["Body"] == "at last"
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
 
 
 def test_what_failed_too_often_goes_to_the_dead_letter_queue_once(sqs: Any, made: Make) -> None:

@@ -166,14 +166,21 @@ def test_strange_json_has_an_error_of_the_sender(port: int, body: str) -> None:
     assert b"x-amzn-query-error: " in told
 
 
-def test_a_program_that_leaves_a_long_poll_leaves_its_message(sqs: Any, port: int) -> None:
+def test_a_program_that_leaves_a_long_poll_leaves_its_message(
+    sqs: Any, port: int, doors: Doors
+) -> None:
+    def waiting() -> int:
+        return int(doors.run(doors.cluster.fifo("left").stats()).waiting_gets)
+
     url = sqs.create_queue(QueueName="left", Attributes={"VisibilityTimeout": "60"})["QueueUrl"]
     body = f'{{"QueueUrl": "{url}", "WaitTimeSeconds": 20}}'
     head = "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        time.sleep(0.3)
-    time.sleep(0.2)
+        while not waiting():
+            time.sleep(0.01)
+    while waiting():
+        time.sleep(0.01)
     sqs.send_message(QueueUrl=url, MessageBody="still here")
     [got] = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5, AttributeNames=["All"])["Messages"]
     assert got["Attributes"]["ApproximateReceiveCount"] == "1"

@@ -258,3 +258,25 @@ def test_who_uses_the_old_queue_is_named_before_it_is_moved(cluster: LocalCluste
         assert "group billing holds 3 of used-old, which stay there" in said
         held.ack()
         assert numbers(client.fifo("used-new")) == [4, 5, 6, 7, 8]
+
+
+def test_it_takes_the_rights_that_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, ops, mover = tmp_path / "users", "ops-0123456789abcdef", "mover-0123456789abcdef"
+    lines = [f"ops {ops} admin node", f"mover {mover} get:old manage:old put:new"]
+    file.write_text("\n".join(lines))
+    file.chmod(0o600)
+    for name, value in (("USERS", str(file)), ("USER", "ops"), ("TOKEN", ops)):
+        monkeypatch.setenv(f"SNOWMELT_{name}", value)
+    with LocalCluster(1, tmp_path / "cluster", 0.5) as cluster:
+        cluster.start()
+        with snowmelt.connect(f"{cluster.url}?user=ops", token=ops) as client:
+            client.fifo("old").put_many([b"1", b"2"])
+            new = client.fifo("new")
+            new.create()
+            words = ["move", "old", "new", "--delete", "--url", cluster.url, "--user", "mover"]
+            ended = piped(*words, SNOWMELT_TOKEN=mover)
+            assert ended.returncode == 0, ended.stderr
+            assert b"who uses old is told to an admin alone" in ended.stderr
+            assert numbers(new) == [1, 2]

@@ -14,7 +14,8 @@ from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.core.errors import BadOption, Empty, NotEmpty
+from snowmelt.client.queue.consumers import ConsumerOverview
+from snowmelt.core.errors import AccessDenied, BadOption, Empty, NotEmpty
 from snowmelt.protocols.queue.api.calls import COMMITTED_MAX, QueueStatus
 
 Queue = Fifo | PriorityQueue
@@ -148,7 +149,12 @@ class _Move:
 def _users(source: Queue, new: str, timeout: float) -> Iterator[str]:
     """Who uses the old queue, and what becomes of them, a line each."""
     old = source.name
-    for one in source.consumers(timeout=timeout):
+    consumers: list[ConsumerOverview] = []
+    try:
+        consumers = source.consumers(timeout=timeout)
+    except AccessDenied:
+        yield f"who uses {old} is told to an admin alone: snowmelt consumers {old}"
+    for one in consumers:
         who = f"{one.program} (process {one.pid} on {one.host})"
         if one.items:
             yield f"{who} has {one.items} of {old}: they stay its own, and go back to {old}"

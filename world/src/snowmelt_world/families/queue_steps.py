@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from random import Random
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -94,6 +94,10 @@ class Told(msgspec.Struct):
 class StepUser(User):
     """Puts, and takes steps."""
 
+    names: ClassVar[tuple[str, ...]] = (*SOURCES, *TARGETS)
+    awaits_staged: ClassVar[bool] = True
+    """What is staged may be of a step that is decided, and is not told there yet."""
+
     def __init__(self, stage: Stage, name: str, chance: Random, ledger: StepLedger) -> None:
         unused = DeletedLedger(name, keeps=False, knows=False)
         super().__init__(stage, name, chance, unused, None)
@@ -106,7 +110,7 @@ class StepUser(User):
     def opens(self) -> None:
         """As another process."""
         self._lives += 1
-        for queue in (*SOURCES, *TARGETS):
+        for queue in self.names:
             name = f"c{self.name}-{self._lives}-{queue}"
             producer = ProducerSequence(None, names=partial(str, name), chance=self.chance)
             self.queues[queue] = FifoSteps(queue, self.settings, producer, self.chance)
@@ -209,7 +213,7 @@ class StepUser(User):
                     pass
                 if not (yield from self._holds(SOURCES)):
                     yield pause(seconds(OPEN_FOR))
-                    yield from self._reads()
+                    yield from self.reads(TARGETS)
                     self.all.drained = True
                     return
             except NoSuchQueue:
@@ -224,12 +228,13 @@ class StepUser(User):
             status = yield from self.queues[name].stats(SHORT)
             if status.ready or status.leased or status.delayed:
                 return True
-            if status.staged and self.all.keeps:  # its step is decided, and not told there yet
+            if status.staged and self.all.keeps and self.awaits_staged:
                 return True
         return False
 
-    def _reads(self) -> Steps[None]:
-        for name in TARGETS:
+    def reads(self, targets: Sequence[str]) -> Steps[None]:
+        """Takes all that is in them."""
+        for name in targets:
             steps = self.queues[name]
             while True:
                 delivered = yield from self._leased(steps, 100)

@@ -18,6 +18,7 @@ from snowmelt.client.coalescing.joint_puts import Puts
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import items_of
+from snowmelt.client.leases.steps import ReturnOptions
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.bodies import parcels
 from snowmelt.client.queue.options import ProducerSequence
@@ -184,7 +185,7 @@ class Client(Program):
         return self._settles(Kind.ACK, delivered, steps)
 
     def back(self, delivered, reason=""):
-        steps = self.steps.give_back(delivered, None, 0.0, reason)
+        steps = self.steps.give_back(delivered, None, ReturnOptions(0.0, reason))
         return self._settles(Kind.BACK, delivered, steps)
 
     def _ranks(self, own):

@@ -7,6 +7,7 @@ judged by rules that know no excuse (`strict.py`). A new engine has to stand the
 import pytest
 from quiet import ANY, QUEUE, RANKED, Quiet, pause
 
+from snowmelt.client.leases.steps import ReturnOptions
 from snowmelt.core.instant import SECOND, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.membership import MembershipSettings
@@ -33,7 +34,7 @@ def bury(client, count):
     """So many die: nobody is to have them again."""
     for _ in range(count):
         delivered = yield from client.get()
-        yield from client.steps.give_back(delivered, None, 0.0, "it failed", True)
+        yield from client.steps.give_back(delivered, None, ReturnOptions(0.0, "it failed", True))
 
 
 def told(client, steps):

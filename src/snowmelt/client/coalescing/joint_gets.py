@@ -125,7 +125,7 @@ class Gets:
 
     def unclaimed(self, value: LeasedItems | None) -> Steps[None]:
         if value is not None:
-            yield from self._steps.give_back(value, None, 0.0, "")
+            yield from self._steps.give_back(value, None)
 
 
 def _settles(told: Told, late: LateRefusal | None) -> bool:

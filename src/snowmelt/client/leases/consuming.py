@@ -18,7 +18,7 @@ from snowmelt.client.leases.leaving import GIVEN_UP, reason_left, reason_of
 from snowmelt.client.leases.looping import PASSING, LoopDeadline, PrefetchSize
 from snowmelt.client.leases.renewals import Hand, LeaseRenewals
 from snowmelt.client.leases.renewer import LeaseRenewer
-from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.steps import BYTES_MAX, RELEASED, LeaseSteps, ReturnOptions
 from snowmelt.client.leases.urgent_check import UrgentCheck
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.errors import SnowmeltError
@@ -54,15 +54,10 @@ class BufferedSender:
         self._renewals.ack(delivered, where)
 
     def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> None:
         """Sends at once what goes back, so that others get it."""
-        run(self.port, self._renewals.give_back(delivered, where, delay, reason, dead))
+        run(self.port, self._renewals.give_back(delivered, where, how))
 
     def extend(
         self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None

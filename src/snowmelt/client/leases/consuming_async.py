@@ -16,7 +16,7 @@ from snowmelt.client.leases.leaving import GIVEN_UP, reason_left, reason_of
 from snowmelt.client.leases.looping import PASSING, LoopDeadline, PrefetchSize
 from snowmelt.client.leases.renewals import Hand, LeaseRenewals
 from snowmelt.client.leases.renewer_async import LeaseRenewer
-from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.steps import BYTES_MAX, RELEASED, LeaseSteps, ReturnOptions
 from snowmelt.client.leases.urgent_check_async import UrgentCheck
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.errors import SnowmeltError
@@ -52,15 +52,10 @@ class BufferedSender:
         self._renewals.ack(delivered, where)
 
     async def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> None:
         """Sends at once what goes back, so that others get it."""
-        await run_async(self.port, self._renewals.give_back(delivered, where, delay, reason, dead))
+        await run_async(self.port, self._renewals.give_back(delivered, where, how))
 
     async def extend(
         self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None

@@ -17,7 +17,7 @@ from snowmelt.client.coalescing.threads import ThreadCoalescer
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.delivered import LeasedItems, items_of, part_bodies
 from snowmelt.client.leases.reasons import failure_text, told_reason
-from snowmelt.client.leases.steps import LeaseSteps
+from snowmelt.client.leases.steps import RELEASED, LeaseSteps, ReturnOptions
 from snowmelt.client.leases.views import ItemOrigin, ItemsView, ItemView
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.tracing import UNTRACED, Tracing
@@ -43,12 +43,7 @@ class UpdateSender(ItemOrigin, Protocol):
         """Done with these, or with all."""
 
     def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> None:
         """Returns items; others may get them after the delay."""
 
@@ -98,17 +93,12 @@ class ImmediateSender:
                 delivered.check_kept(where)
 
     def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> None:
         """Returns items; others may get them after the delay."""
-        word = "nack" if reason or delay or dead else "release"
+        word = "release" if how == RELEASED else "nack"
         with self._tracing.settle(self.steps.name, word, delivered, where):
-            run(self.port, self.steps.give_back(delivered, where, delay, reason, dead))
+            run(self.port, self.steps.give_back(delivered, where, how))
 
     def extend(
         self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
@@ -152,12 +142,12 @@ class Item(ItemView[UpdateSender]):
 
         With `dead` it is set aside as dead at once, as after `max_deliveries`.
         """
-        where, why = self._where(), told_reason(reason)
-        self._counter.give_back(self.delivered, where, delay, why, dead)
+        how = ReturnOptions(delay, told_reason(reason), dead)
+        self._counter.give_back(self.delivered, self._where(), how)
 
     def release(self) -> None:
         """It goes back to its place as if it had not been taken; that counts as no failure."""
-        self._counter.give_back(self.delivered, self._where(), 0.0, "")
+        self._counter.give_back(self.delivered, self._where())
 
     def extend(self, *, lease: float | None = None, alone: bool = False) -> None:
         """Its lease lasts the whole time again, and so does that of what came with it.
@@ -209,11 +199,12 @@ class Items(ItemsView[UpdateSender]):
 
     def nack(self, delay: float = 0.0, reason: str = "") -> None:
         """All that is still open failed, and is to be delivered again after `delay` seconds."""
-        self._counter.give_back(self._delivered, None, delay, told_reason(reason))
+        how = ReturnOptions(delay, told_reason(reason))
+        self._counter.give_back(self._delivered, None, how)
 
     def release(self) -> None:
         """All that is still open goes back as if it had not been taken."""
-        self._counter.give_back(self._delivered, None, 0.0, "")
+        self._counter.give_back(self._delivered, None)
 
     def extend(self) -> None:
         """What is still open is leased for the whole time again."""

@@ -16,7 +16,7 @@ from snowmelt.client.coalescing.tasks import TaskCoalescer
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.delivered import LeasedItems, items_of, part_bodies
 from snowmelt.client.leases.reasons import failure_text, told_reason
-from snowmelt.client.leases.steps import LeaseSteps
+from snowmelt.client.leases.steps import RELEASED, LeaseSteps, ReturnOptions
 from snowmelt.client.leases.views import ItemOrigin, ItemsView, ItemView
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.client.tracing import UNTRACED, Tracing
@@ -42,12 +42,7 @@ class UpdateSender(ItemOrigin, Protocol):
         """Done with these, or with all."""
 
     async def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> None:
         """Returns items; others may get them after the delay."""
 
@@ -97,17 +92,12 @@ class ImmediateSender:
                 delivered.check_kept(where)
 
     async def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> None:
         """Returns items; others may get them after the delay."""
-        word = "nack" if reason or delay or dead else "release"
+        word = "release" if how == RELEASED else "nack"
         with self._tracing.settle(self.steps.name, word, delivered, where):
-            await run_async(self.port, self.steps.give_back(delivered, where, delay, reason, dead))
+            await run_async(self.port, self.steps.give_back(delivered, where, how))
 
     async def extend(
         self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None
@@ -151,12 +141,12 @@ class Item(ItemView[UpdateSender]):
 
         With `dead` it is set aside as dead at once, as after `max_deliveries`.
         """
-        where, why = self._where(), told_reason(reason)
-        await self._counter.give_back(self.delivered, where, delay, why, dead)
+        how = ReturnOptions(delay, told_reason(reason), dead)
+        await self._counter.give_back(self.delivered, self._where(), how)
 
     async def release(self) -> None:
         """It goes back to its place as if it had not been taken; that counts as no failure."""
-        await self._counter.give_back(self.delivered, self._where(), 0.0, "")
+        await self._counter.give_back(self.delivered, self._where())
 
     async def extend(self, *, lease: float | None = None, alone: bool = False) -> None:
         """Its lease lasts the whole time again, and so does that of what came with it.
@@ -208,11 +198,12 @@ class Items(ItemsView[UpdateSender]):
 
     async def nack(self, delay: float = 0.0, reason: str = "") -> None:
         """All that is still open failed, and is to be delivered again after `delay` seconds."""
-        await self._counter.give_back(self._delivered, None, delay, told_reason(reason))
+        how = ReturnOptions(delay, told_reason(reason))
+        await self._counter.give_back(self._delivered, None, how)
 
     async def release(self) -> None:
         """All that is still open goes back as if it had not been taken."""
-        await self._counter.give_back(self._delivered, None, 0.0, "")
+        await self._counter.give_back(self._delivered, None)
 
     async def extend(self) -> None:
         """What is still open is leased for the whole time again."""

@@ -75,6 +75,6 @@ async def _return(
     try:
         delivered = await task
         if delivered is not None:
-            await run_async(port, steps.give_back(delivered, None, 0.0, ""))
+            await run_async(port, steps.give_back(delivered, None))
     except SnowmeltError:
         pass  # the lease will end by itself

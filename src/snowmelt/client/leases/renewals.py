@@ -33,7 +33,7 @@ from snowmelt.client.leases.delivered import (
     positions_of,
     runs,
 )
-from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
+from snowmelt.client.leases.steps import RELEASED, LeaseSteps, LeaseUpdate, ReturnOptions
 from snowmelt.client.leases.suspects import kept_together, works_alone
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
 from snowmelt.core.failures import is_suspect
@@ -204,17 +204,12 @@ class LeaseRenewals:
                 self.done(delivered, position)
 
     def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> Steps[None]:
-        if reason:
+        if how.reason:
             delivered.check_own(where)
         back = delivered.open_in(where)
-        yield from self._steps.give_back(delivered, where, delay, reason, dead)
+        yield from self._steps.give_back(delivered, where, how)
         self._settled(delivered, back)
 
     def ack_now(self, delivered: LeasedItems, position: int) -> Steps[None]:
@@ -275,7 +270,7 @@ class LeaseRenewals:
         if self.took(delivered) and (yield from self._part(delivered)):
             return delivered
         with suppress(SnowmeltError):  # else when the lease ends
-            yield from self._steps.give_back(delivered, None, 0.0, "")
+            yield from self._steps.give_back(delivered, None)
         return None
 
     def works_alone(self, failures: int, reason: str) -> bool:

@@ -84,6 +84,16 @@ class LeaseOptions(msgspec.Struct, frozen=True):
     """Whether several of one key may come at once, where they are in order."""
 
 
+class ReturnOptions(msgspec.Struct, frozen=True):
+    """How items go back."""
+
+    delay: float = 0.0
+    """For so many seconds nobody gets them."""
+    reason: str = ""
+    """Without one it doesn't count as a delivery that failed."""
+    dead: bool = False
+
+
 class Seen(msgspec.Struct, frozen=True):
     """An item as `peek` shows it: nobody's, and still in the queue."""
 
@@ -104,6 +114,7 @@ Heard: TypeAlias = Callable[[LateRefusal | None], object]
 """Hears that an update was sent, and whether it came too late."""
 _NOBODY: Final[Heard] = bool
 AS_SET: Final = LeaseOptions()
+RELEASED: Final = ReturnOptions()
 
 
 class LeaseReply(msgspec.Struct, frozen=True):
@@ -242,19 +253,15 @@ class LeaseSteps(ABC):
         delivered.check_kept(where)
 
     def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> Steps[None]:
-        """These go back; without a reason it doesn't count as a delivery that failed."""
+        """These go back."""
         delivered.check_process()
         back = delivered.open_in(where)
         if back:
-            held, why, dead = delay_of(delay), shortened(reason), checked_flag("dead", dead)
-            word = LeaseUpdate(delivered.token, back=back, delay=held, reason=why, dead=dead)
+            delay, reason = delay_of(how.delay), shortened(how.reason)
+            dead = checked_flag("dead", how.dead)
+            word = LeaseUpdate(delivered.token, back=back, delay=delay, reason=reason, dead=dead)
             yield from self.settle(delivered, word)
 
     def extend(self, delivered: LeasedItems, lease: float | None = None) -> Steps[None]:

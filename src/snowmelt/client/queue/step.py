@@ -9,7 +9,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.items import Item, Items, UpdateSender, leave
-from snowmelt.client.leases.steps import BYTES_MAX
+from snowmelt.client.leases.steps import BYTES_MAX, RELEASED, ReturnOptions
 from snowmelt.client.queue.face import Queue
 from snowmelt.client.queue.step_view import StepView
 from snowmelt.core.errors import BadOption, Closed, SnowmeltError
@@ -41,15 +41,10 @@ class StepSender:
         """Says nothing yet."""
 
     def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> None:
         """These go back at once, and are not the step's any more."""
-        self._sender.give_back(delivered, where, delay, reason, dead)
+        self._sender.give_back(delivered, where, how)
 
     def extend(
         self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None

@@ -8,7 +8,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.items_async import Item, Items, UpdateSender, leave
-from snowmelt.client.leases.steps import BYTES_MAX
+from snowmelt.client.leases.steps import BYTES_MAX, RELEASED, ReturnOptions
 from snowmelt.client.queue.face_async import Queue
 from snowmelt.client.queue.step_view import StepView
 from snowmelt.core.errors import BadOption, Closed, SnowmeltError
@@ -40,15 +40,10 @@ class StepSender:
         """Says nothing yet."""
 
     async def give_back(
-        self,
-        delivered: LeasedItems,
-        where: Interval | None,
-        delay: float,
-        reason: str,
-        dead: bool = False,
+        self, delivered: LeasedItems, where: Interval | None, how: ReturnOptions = RELEASED
     ) -> None:
         """These go back at once, and are not the step's any more."""
-        await self._sender.give_back(delivered, where, delay, reason, dead)
+        await self._sender.give_back(delivered, where, how)
 
     async def extend(
         self, delivered: LeasedItems, lease: float | None = None, alone: Interval | None = None

@@ -12,7 +12,7 @@ import msgspec
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LeasedItems
-from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate
+from snowmelt.client.leases.steps import LeaseSteps, LeaseUpdate, ReturnOptions
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, seconds
 from snowmelt.core.interval import Interval
@@ -180,4 +180,5 @@ class Consumer(Program):
 
     def _give_back(self, delivered: LeasedItems, where: Interval, word: LeaseUpdate) -> Steps[None]:
         delay: Any = word.delay / SECOND
-        yield from self.steps.give_back(delivered, where, delay, word.reason, word.dead)
+        how = ReturnOptions(delay, word.reason, word.dead)
+        yield from self.steps.give_back(delivered, where, how)

@@ -24,6 +24,7 @@ from snowmelt.client.coalescing.joint_puts import Puts
 from snowmelt.client.coalescing.tickets import Bundle
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.leases.delivered import LeasedItems
+from snowmelt.client.leases.steps import ReturnOptions
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
@@ -272,7 +273,7 @@ class SharingConsumer(SharedQueue, Consumer):
             elif way < 0.95:
                 dead = self.chance.random() < 0.3
                 reason = "it failed" if self.chance.random() < 0.6 else ""
-                yield from self.steps.give_back(delivered, None, 0.0, reason, dead)
+                yield from self.steps.give_back(delivered, None, ReturnOptions(0.0, reason, dead))
         except FAILURES:
             pass
         return None

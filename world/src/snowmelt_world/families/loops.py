@@ -13,7 +13,7 @@ from snowmelt.client.connection.steps import Sleep, Steps
 from snowmelt.client.leases.delivered import LeasedItems, items_of
 from snowmelt.client.leases.looping import PASSING, LoopDeadline, PrefetchSize
 from snowmelt.client.leases.renewals import Hand, LeaseRenewals
-from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps, ReturnOptions
 from snowmelt.core.errors import LeaseLost, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
@@ -162,9 +162,8 @@ class Looper(Consumer):
             reason = FAILED if chance.random() < 0.6 else ""
             delay = self.some(seconds(3)) / SECOND if chance.random() < 0.3 and self.delays else 0
             try:
-                yield from loop.renewals.give_back(
-                    delivered, where, delay, reason, self.dooms(reason)
-                )
+                how = ReturnOptions(delay, reason, self.dooms(reason))
+                yield from loop.renewals.give_back(delivered, where, how)
             except SnowmeltError:
                 return
         elif way < 0.97:

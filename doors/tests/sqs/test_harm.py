@@ -19,6 +19,8 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 import snowmelt_doors.sqs.http as server
+from snowmelt_doors.sqs.cli import read_tls
+from snowmelt_doors.sqs.door import SqsDoor
 from snowmelt_doors.sqs.messages import Attribute, Envelope, packed
 
 from .conftest import USERS, Doors, client_of
@@ -237,3 +239,24 @@ def test_the_door_takes_more_connections_than_a_program_begins_with(tmp_path: Pa
         door.wait(20)
         assert door.stdout is not None
         door.stdout.close()
+
+
+def test_who_begins_no_tls_is_left(
+    doors: Doors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = [
+        "-subj",
+        "/CN=localhost",
+        "-keyout",
+        str(tmp_path / "key"),
+        "-out",
+        str(tmp_path / "c"),
+    ]
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *named]
+    subprocess.run(make, check=True, capture_output=True)
+    monkeypatch.setattr(server, "READ_SECONDS", 0.5)
+    door = SqsDoor(doors.cluster, encrypted=True)
+    doors.doors.append(door)
+    port = doors.run(door.listen("127.0.0.1", 0, read_tls(tmp_path / "c", tmp_path / "key")))
+    with connections(port, 1) as [silent], suppress(ConnectionResetError):
+        assert silent.recv(1) == b""

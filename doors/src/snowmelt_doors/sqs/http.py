@@ -3,8 +3,8 @@
 1. A connection has one request at a time. The next one is not read before the answer is written.
 2. A head has `HEAD_BYTES_MAX` bytes and a body `BODY_BYTES_MAX`; a body has a `Content-Length`.
    What came of all bodies together has `BODIES_BYTES_MAX`. What is only announced counts nothing.
-3. A request comes within `READ_SECONDS` from its first byte on. A connection without any may stay
-   for `IDLE_SECONDS`.
+3. A request comes within `READ_SECONDS` from its first byte on, and TLS is begun in that time. A
+   connection without a request may stay for `IDLE_SECONDS`.
 4. When the other side closes, the task that makes the answer is cancelled.
 5. Of `CONNECTIONS_MAX` connections the one that has asked nothing for longest makes room for a new
    one. Those that wait for an answer stay.
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from ssl import SSLContext
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -116,8 +116,9 @@ class SqsServer:
     async def listen(self, host: str, port: int, tls: SSLContext | None = None) -> int:
         """Begins to listen; at which port."""
         loop = asyncio.get_running_loop()
+        soon: Any = {} if tls is None else {"ssl_handshake_timeout": READ_SECONDS}
         made = await loop.create_server(
-            lambda: HttpConnection(self), host, port, ssl=tls, backlog=512
+            lambda: HttpConnection(self), host, port, ssl=tls, backlog=512, **soon
         )
         self._server = made
         told: int = made.sockets[0].getsockname()[1]

@@ -61,9 +61,9 @@ async def test_a_task_that_is_cancelled_holds_nothing(
 
         await cancelled_at_random(work, 150 * times, chance)
         assert done <= await had_soon(cluster, name) <= begun
-        await asyncio.sleep(0.1)
-        own = {one for one in asyncio.all_tasks() if one is not asyncio.current_task()}
-        assert len(own) < 5, "what was given up is not renewed"
+        async with asyncio.timeout(20):  # what was given up is not renewed
+            while len(asyncio.all_tasks()) > 5:
+                await asyncio.sleep(0.02)
 
 
 async def test_tasks_that_are_cancelled_count_and_no_number_comes_twice(

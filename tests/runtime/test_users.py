@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ import snowmelt
 import snowmelt.aio
 from greetings import speaker, whole
 from runtime.network import Serving, Stranger, serving, until
-from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.cli.main import program
 from snowmelt.core.errors import AccessDenied, BadOption, OutcomeUnknown
 from snowmelt.core.names import Address, contact
@@ -30,6 +29,7 @@ from snowmelt.runtime.statistics import Reloaded
 from snowmelt.wire.framing import Kind, framed
 from snowmelt.wire.greeting import Role
 from snowmelt.wire.sides import Dialling
+from timing import until as comes
 
 SHOP, OPS, NODES, NEW = (f"{one}-0123456789abcdef" for one in ("shop", "ops", "nodes", "new"))
 SHOP_LINE, OPS_LINE = f"shop {SHOP} put get peek manage", f"ops {OPS} admin"
@@ -132,13 +132,15 @@ async def test_one_token_changes_under_load_and_no_call_of_anybody_fails(tmp_pat
         serving(tmp_path, "n2", join=(one.address,), credentials=given) as other,
     ):
         await until(lambda: all(_members(each) == 2 for each in (one, other)))
-        over, now = asyncio.Event(), old
+        over, now, worked_with = asyncio.Event(), old, list[str]()
 
         async def work() -> None:
             while not over.is_set():
-                async with snowmelt.aio.connect(url(one, other), token=now) as cluster:
+                token = now
+                async with snowmelt.aio.connect(url(one, other), token=token) as cluster:
                     for _ in range(20):
                         await cluster.fifo("orders").put(b"x")
+                worked_with.append(token)
 
         async with asyncio.TaskGroup() as group:
             working = group.create_task(work())
@@ -147,7 +149,8 @@ async def test_one_token_changes_under_load_and_no_call_of_anybody_fails(tmp_pat
                 for node in (one, other):
                     assert await reload(node, user="", token=now) == [1]
                 now = new
-                await asyncio.sleep(0.2)
+                worked_with.clear()  # what was connected with the old one ends before that goes
+                await until(lambda: new in worked_with)
                 assert not working.done()
             over.set()
         assert (_members(one), _members(other)) == (2, 2)
@@ -402,13 +405,15 @@ def test_a_cluster_of_processes_with_a_file_of_users(
         for node in cluster.nodes:
             os.kill(node.pid, signal.SIGHUP)
             assert node.running
+        # Each has read them twice by then; before it has, it denies what goes to it.
+        comes(lambda: all(_reads(one) == 2 for one in cluster.nodes))
         with snowmelt.connect(cluster.url, user="shop", token=SHOP) as shop:
-            for _ in range(100):
-                with suppress(AccessDenied):
-                    shop.ping()
-                    break
+            shop.ping()
             assert shop.fifo("orders").get().body == b"x"
-        assert all("read users again" in one.log.read_text() for one in cluster.nodes)
+
+
+def _reads(node: LocalNode) -> int:
+    return node.log.read_text().count("read users again")
 
 
 def test_a_terminal_that_is_closed_ends_a_node_that_has_nothing_to_read_again(
@@ -418,8 +423,5 @@ def test_a_terminal_that_is_closed_ends_a_node_that_has_nothing_to_read_again(
         cluster.start()
         [node] = cluster.nodes
         os.kill(node.pid, signal.SIGHUP)
-        for _ in range(200):
-            if not node.running:
-                break
-            time.sleep(0.05)
+        comes(lambda: not node.running)
         assert node.code == -signal.SIGHUP

@@ -133,7 +133,7 @@ class IntervalSet:
     __slots__ = ("_starts", "_stops", "_total")
 
     def __init__(self, intervals: Iterable[Interval] = ()) -> None:
-        if type(intervals) is list and len(intervals) == 1:  # as mostly
+        if isinstance(intervals, list | tuple) and len(intervals) == 1:  # as mostly
             one: Interval = intervals[0]
             self._total = one.stop - one.start
             self._starts = [one.start] if self._total else []

@@ -463,4 +463,4 @@ def test_threads_put_before_a_loop_takes():
 
 
 def test_a_fifo_does_not_look(queues, name):
-    assert queues.fifo(name).consume()._urgent_check is None
+    assert queues.fifo(name).consume()._urgent_check.due == urgent_check.NEVER

@@ -98,12 +98,10 @@ class ItemLoop:
         self._renewals = LeaseRenewals(steps)
         self._renewer = LeaseRenewer(port, self._renewals, self)
         self._gathering = BufferedSender(port, steps, self._renewals, codec)
-        self._pace = pace = PrefetchSize(prefetch)
-        self._urgent_check: UrgentCheck | None = None
-        """Where something put later may be more urgent."""
-        if puts is not None:
-            renewals, counter = self._renewals, self._gathering
-            self._urgent_check = UrgentCheck(port, steps, renewals, counter, pace, puts)
+        self._pace = PrefetchSize(prefetch)
+        self._urgent_check = UrgentCheck(
+            port, steps, self._renewals, self._gathering, self._pace, puts
+        )
         self._pursuit = LoopDeadline(steps.name, timeout)
         self._items: Iterator[Item] = iter(())
         self._hand: Item | None = None
@@ -124,7 +122,7 @@ class ItemLoop:
     def __next__(self) -> Item:
         for item in self._items:
             if not item.delivered.lost:  # else it is with others by now
-                if self._urgent_check is not None and self._renewals.now >= self._urgent_check.due:
+                if self._renewals.now >= self._urgent_check.due:
                     return self._more(item)
                 self._hand = item
                 return item
@@ -199,12 +197,10 @@ class ItemLoop:
 
     def _look(self, waits: Item) -> None:
         """Has this come next, or what is more urgent; unless the loop has ended."""
-        urgent_check, here = self._urgent_check, [waits]
-        if (
-            urgent_check is not None and steady_now() >= urgent_check.due
-        ):  # else another thread has looked
-            here = urgent_check.look(waits, self._items)
-            urgent_check.fewer(here)
+        here = [waits]
+        if steady_now() >= self._urgent_check.due:  # else another thread has looked
+            here = self._urgent_check.look(waits, self._items)
+            self._urgent_check.fewer(here)
         if not self._over:
             self._items = iter([*here, *self._items])
 
@@ -225,8 +221,7 @@ class ItemLoop:
         asked = steady_now()
         while True:
             most = pace.next(steady_now(), renewals.settled)
-            if self._urgent_check is not None:
-                self._urgent_check.before_get(pursuit.left)
+            self._urgent_check.before_get(pursuit.left)
             get = renewals.get(most, BYTES_MAX, pursuit.left)
             try:
                 delivered = leasing(self._port, self._steps, get)
@@ -237,8 +232,7 @@ class ItemLoop:
                 pursuit.answered()
                 now = steady_now()
                 pace.came(asked, now, renewals.settled)
-                if self._urgent_check is not None:
-                    self._urgent_check.got(now)
+                self._urgent_check.got(now)
                 return delivered
             if renewals.closing or pursuit.over():
                 return None

@@ -44,11 +44,10 @@ class ItemSource:
         self._renewals = LeaseRenewals(steps)
         self._renewer = LeaseRenewer(port, self._renewals, self)
         self._gathering = BufferedSender(port, steps, self._renewals, codec)
-        self._pace = pace = PrefetchSize(prefetch)
-        self._urgent_check: UrgentCheck | None = None
-        if puts is not None:
-            renewals, counter = self._renewals, self._gathering
-            self._urgent_check = UrgentCheck(port, steps, renewals, counter, pace, puts)
+        self._pace = PrefetchSize(prefetch)
+        self._urgent_check = UrgentCheck(
+            port, steps, self._renewals, self._gathering, self._pace, puts
+        )
         self._turn = threading.Lock()  # of the caller that asks for more
         self._ahead: deque[Item] = deque()
         self.empty = False
@@ -67,8 +66,7 @@ class ItemSource:
         if not self._turn.acquire(timeout=timeout):
             return None
         try:
-            if self._urgent_check is not None:
-                self._look(self._urgent_check)
+            self._look()
             if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(self._more(timeout))
                 self.empty = not self._ahead
@@ -98,8 +96,7 @@ class ItemSource:
         with self._turn:
             if self._rests:
                 return []
-            if self._urgent_check is not None:
-                self._urgent_check.before_get(timeout)
+            self._urgent_check.before_get(timeout)
             return list(self._leased(most, timeout))
 
     def swap(self, item: Item, most: int) -> list[Item]:
@@ -110,8 +107,7 @@ class ItemSource:
         self._origin.check("this worker", "make one in this process")
         delivered, where = item.held
         with self._turn:
-            if self._urgent_check is not None:
-                self._urgent_check.before_get(0.0)
+            self._urgent_check.before_get(0.0)
             self._renewals.done(delivered, where.start)
             items = list(self._leased(most, 0.0, delivered.token))
         delivered.check_kept(where)
@@ -149,28 +145,26 @@ class ItemSource:
         """The same, when its cluster is closed before."""
         self.close()
 
-    def _look(self, urgent_check: UrgentCheck) -> None:
+    def _look(self) -> None:
         """Has what is more urgent come first."""
-        if self._ahead and self._free.is_set() and steady_now() >= urgent_check.due:
+        if self._ahead and self._free.is_set() and steady_now() >= self._urgent_check.due:
             waits, *others = self._ahead
-            here = urgent_check.look(waits, others)
+            here = self._urgent_check.look(waits, others)
             try:
-                urgent_check.fewer(here)
+                self._urgent_check.fewer(here)
             finally:  # a handler that was cancelled is not all of its worker
                 self._ahead = deque(here)
 
     def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()
         most = self._pace.next(asked, self._renewals.settled)
-        if self._urgent_check is not None:
-            self._urgent_check.before_get(timeout)
+        self._urgent_check.before_get(timeout)
         items = self._leased(most, timeout)
         if not items:
             return ()
         now = steady_now()
         self._pace.came(asked, now, self._renewals.settled)
-        if self._urgent_check is not None:
-            self._urgent_check.got(now)
+        self._urgent_check.got(now)
         return items
 
     def _leased(self, most: int, timeout: float, ended: int = 0) -> Iterable[Item]:

@@ -38,11 +38,10 @@ class ItemSource:
         self._renewals = LeaseRenewals(steps)
         self._renewer = LeaseRenewer(port, self._renewals, self)
         self._gathering = BufferedSender(port, steps, self._renewals, codec)
-        self._pace = pace = PrefetchSize(prefetch)
-        self._urgent_check: UrgentCheck | None = None
-        if puts is not None:
-            renewals, counter = self._renewals, self._gathering
-            self._urgent_check = UrgentCheck(port, steps, renewals, counter, pace, puts)
+        self._pace = PrefetchSize(prefetch)
+        self._urgent_check = UrgentCheck(
+            port, steps, self._renewals, self._gathering, self._pace, puts
+        )
         self._turn = asyncio.Lock()  # of the caller that asks for more
         self._ahead: deque[Item] = deque()
         self._rests = False
@@ -57,8 +56,7 @@ class ItemSource:
         if not self._free.is_set():
             await self._waits(timeout)
         async with self._turn:
-            if self._urgent_check is not None:
-                await self._look(self._urgent_check)
+            await self._look()
             if not (self._ahead or self._rests) and self._free.is_set():
                 self._ahead.extend(await self._more(timeout))
             while self._ahead and self._free.is_set():
@@ -98,21 +96,20 @@ class ItemSource:
         """The same, when its cluster is closed before."""
         await self.close()
 
-    async def _look(self, urgent_check: UrgentCheck) -> None:
+    async def _look(self) -> None:
         """Has what is more urgent come first."""
-        if self._ahead and self._free.is_set() and steady_now() >= urgent_check.due:
+        if self._ahead and self._free.is_set() and steady_now() >= self._urgent_check.due:
             waits, *others = self._ahead
-            here = await urgent_check.look(waits, others)
+            here = await self._urgent_check.look(waits, others)
             try:
-                await urgent_check.fewer(here)
+                await self._urgent_check.fewer(here)
             finally:  # a handler that was cancelled is not all of its worker
                 self._ahead = deque(here)
 
     async def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()
         most = self._pace.next(asked, self._renewals.settled)
-        if self._urgent_check is not None:
-            await self._urgent_check.before_get(timeout)
+        await self._urgent_check.before_get(timeout)
         get = self._renewals.get(most, BYTES_MAX, timeout)
         delivered = await leasing(self.port, self._steps, get)
         if delivered is None:
@@ -120,6 +117,5 @@ class ItemSource:
         self._renewer.see()
         now = steady_now()
         self._pace.came(asked, now, self._renewals.settled)
-        if self._urgent_check is not None:
-            self._urgent_check.got(now)
+        self._urgent_check.got(now)
         return items_under(self._gathering, delivered)

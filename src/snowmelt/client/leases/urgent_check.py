@@ -6,6 +6,7 @@
 3. Where work has become slow, what would wait here for long goes back, as if it were not taken.
 4. Looking takes a hundredth of a loop's time, or it is a tenth of a second since it was looked.
 5. When nobody answers, what is here is worked on.
+6. Where nothing put later comes first, nothing is looked for.
 """
 
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.runtime.clock import steady_now
 
+NEVER: Final = Instant(1 << 62)
 LOOK: Final = milliseconds(100)
 SHARE: Final = 100
 _GUESS: Final = milliseconds(0.2)
@@ -38,9 +40,9 @@ class UrgentCheck:
         renewals: LeaseRenewals,
         counter: UpdateSender,
         pace: PrefetchSize,
-        puts: ThreadCoalescer,
+        puts: ThreadCoalescer | None,
     ) -> None:
-        self.due = Instant(0)
+        self.due = Instant(0) if puts is not None else NEVER
         """When to look next."""
         self._port = port
         self._steps = steps
@@ -55,11 +57,13 @@ class UrgentCheck:
 
     def before_get(self, timeout: float) -> None:
         """Sends the puts that gather, since they come first (rule 1)."""
-        self._puts.send(timeout)
+        if self._puts is not None:
+            self._puts.send(timeout)
 
     def got(self, now: Instant) -> None:
         """What is here was the most urgent there was (rule 4)."""
-        self.due = later(now, Duration(max(self._took, min(LOOK, SHARE * self._took))))
+        if self._puts is not None:
+            self.due = later(now, Duration(max(self._took, min(LOOK, SHARE * self._took))))
 
     def look(self, waits: Item, others: Iterable[Item]) -> list[Item]:
         """One that waits, those behind it, and before them what is more urgent."""

@@ -5,6 +5,7 @@
 3. Where work has become slow, what would wait here for long goes back, as if it were not taken.
 4. Looking takes a hundredth of a loop's time, or it is a tenth of a second since it was looked.
 5. When nobody answers, what is here is worked on.
+6. Where nothing put later comes first, nothing is looked for.
 """
 
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.runtime.clock import steady_now
 
+NEVER: Final = Instant(1 << 62)
 LOOK: Final = milliseconds(100)
 SHARE: Final = 100
 _GUESS: Final = milliseconds(0.2)
@@ -37,9 +39,9 @@ class UrgentCheck:
         renewals: LeaseRenewals,
         counter: UpdateSender,
         pace: PrefetchSize,
-        puts: TaskCoalescer,
+        puts: TaskCoalescer | None,
     ) -> None:
-        self.due = Instant(0)
+        self.due = Instant(0) if puts is not None else NEVER
         """When to look next."""
         self._port = port
         self._steps = steps
@@ -54,11 +56,13 @@ class UrgentCheck:
 
     async def before_get(self, timeout: float) -> None:
         """Sends the puts that gather, since they come first (rule 1)."""
-        await self._puts.send(timeout)
+        if self._puts is not None:
+            await self._puts.send(timeout)
 
     def got(self, now: Instant) -> None:
         """What is here was the most urgent there was (rule 4)."""
-        self.due = later(now, Duration(max(self._took, min(LOOK, SHARE * self._took))))
+        if self._puts is not None:
+            self.due = later(now, Duration(max(self._took, min(LOOK, SHARE * self._took))))
 
     async def look(self, waits: Item, others: Iterable[Item]) -> list[Item]:
         """One that waits, those behind it, and before them what is more urgent."""

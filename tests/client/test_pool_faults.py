@@ -108,7 +108,7 @@ def test_who_leaves_in_order_hands_over(node: LocalNode, name: str, pool: snowme
         leaver.tell("close")
         leaver.kill()
         assert heir.tell("stock") == 5
-        assert sorted(number_of(one.body) for one in pool.consume(timeout=1)) == [0, 1, 2, 3, 4]
+        assert sorted(number_of(one.body) for one in pool.consume(timeout=5)) == [0, 1, 2, 3, 4]
 
 
 def test_who_leaves_with_nobody_there_says_what_is_lost(node: LocalNode, name: str) -> None:
@@ -129,7 +129,7 @@ def test_what_was_spilled_is_there_after_a_kill(
         first.kill()
     with Other(node.url, name, spill=str(tmp_path), buffers=50) as second:
         second.tell("put_sized", first=21, count=1, size=1000)
-        done += [number_of(one.body) for one in pool.consume(timeout=1)]
+        done += [number_of(one.body) for one in pool.consume(timeout=5)]
     assert sorted(done) == list(range(22))
 
 
@@ -169,7 +169,7 @@ def test_a_node_that_introduces_may_die(cluster: LocalCluster) -> None:
                 met(maker, pool, "before")
             victim.kill()
             for maker, pool in zip(makers, pools, strict=True):
-                met(maker, pool, "while it is missed", timeout=2)
+                met(maker, pool, "while it is missed", timeout=5)
             cluster.wait_for([node.name for node in cluster.nodes[:2]], 20)
             for name, pool in zip(names, pools, strict=True):
                 with Other(cluster.url, name) as newcomer:

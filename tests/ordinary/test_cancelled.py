@@ -99,7 +99,7 @@ async def test_at_most_once_what_nobody_was_given_is_not_lost(
             await asyncio.gather(task, return_exceptions=True)
         del task  # what it was cancelled in refers to what it had
         await gone(maker)
-        came += [one.body async for one in taker.consume(timeout=1)]
+        came += [one.body async for one in taker.consume(timeout=3)]
         assert sorted(came, key=int) == [b"%d" % number for number in range(count)]
 
 

@@ -54,7 +54,7 @@ async def test_an_exception_in_an_async_loop_gives_back_what_was_in_hand(
 
         with pytest.raises(ZeroDivisionError):
             await work()
-        left = sorted([one.body async for one in pool.consume(timeout=1)])
+        left = sorted([one.body async for one in pool.consume(timeout=3)])
         assert left == [b"2", b"3"]
 
 
@@ -73,6 +73,6 @@ def test_a_loop_ends_with_its_pool_and_what_it_was_asked_for_is_there_still(
         with pytest.raises((LeaseLost, snowmelt.Unreachable)):
             held.ack()
         other = cluster.pool(name)
-        assert sorted(one.body for one in other.consume(timeout=1)) == [
+        assert sorted(one.body for one in other.consume(timeout=3)) == [
             b"%d" % number for number in range(6)
         ]

@@ -16,7 +16,7 @@ def test_threads_share_a_loop_and_each_item_is_one_threads(
     kind, url = where
     count = 200 * times
     with opened(kind, url, name) as queue:
-        loop = queue.consume(timeout=1)
+        loop = queue.consume(timeout=3)
         came: list[bytes] = []
 
         def work() -> None:
@@ -42,7 +42,7 @@ def test_what_one_thread_has_in_hand_is_not_done_when_another_asks_for_the_next(
     with opened(Pool, node.url, name) as queue:
         for number in range(3):
             queue.put(b"%d" % number)
-        loop = queue.consume(timeout=1)
+        loop = queue.consume(timeout=3)
         held = next(loop)
         other = threading.Thread(target=lambda: [one.body for one in loop])
         other.start()
@@ -66,7 +66,7 @@ def test_a_thread_that_dies_with_something_in_hand_keeps_it_from_nobody(
 
         def work() -> None:
             with suppress(SystemExit, Empty):
-                for number, item in enumerate(queue.consume(timeout=1)):
+                for number, item in enumerate(queue.consume(timeout=3)):
                     if number == 2:
                         raise SystemExit
                     account.came(bytes(item.body))

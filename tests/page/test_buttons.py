@@ -498,6 +498,7 @@ async def test_buttons_fit(tmp_path: Path, width: int, dark: bool) -> None:
     async with shop(tmp_path) as (node, cluster):
         orders = await dead_in(cluster, "orders", 3)
         await orders.put_many([b"order %d of a customer in the north" % one for one in range(4)])
+        await orders.alter(lease=600)
         held = await orders.get()
         await asyncio.to_thread(look, str(node.server.http_at))
         await held.release()

@@ -314,3 +314,19 @@ def test_killed_at_any_moment_what_was_acknowledged_is_there(tmp_path: Path) -> 
             assert record.value == b"%d" % of * (300 if record.key[:1] == b"a" else 9_000)
         first = last + 1
     assert len(files) > 1, "it did not shrink meanwhile"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+def test_the_old_file_is_unmapped_when_it_has_been_cut_off_and_not_before(tmp_path: Path) -> None:
+    """To unmap ten gigabytes takes a quarter of a second, in which nobody may write."""
+
+    def mapped() -> bool:
+        return "records (deleted)" in Path("/proc/self/maps").read_text()
+
+    with Store.open(tmp_path, flush=False) as store:
+        in_and_out(store)
+        while not mapped():
+            assert store.shrink() is not None, "it was unmapped in the turn of the writer"
+        assert shrunk(store) > 1
+        assert not mapped()
+    assert holds(tmp_path) == LIVE

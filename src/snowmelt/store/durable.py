@@ -359,15 +359,14 @@ class Store:
             self._shrinking.drop()
             return
         try:
-            self._shrinking.place()
+            self._shrinking.place(self._env)
             env = open_file(file, self._env.info()["map_size"], flush=self._flush)
             self._room = Room(file, size_max, env)
         except (lmdb.Error, OSError, StoreError) as error:
             raise self._broken(error) from error
         with self._seeing:
-            old, self._env = self._env, env
+            self._env = env
             self._log.begin(env.info()["last_txnid"])
-        old.close()
 
     def _interrupted(self) -> None:
         self._refusal = f"a commit to {self._room.folder} was interrupted; open the store anew"

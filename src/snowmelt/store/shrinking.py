@@ -17,7 +17,8 @@ Rules:
    log is overwritten with zeros, for its records name commits of the old file; the copy takes the
    name of the old file. A crash between any two of these leaves a whole store.
 6. The old file is then cut off piece by piece, in the same share of the time: to free a gigabyte
-   takes a file system a third of a second.
+   takes a file system a third of a second. It stays mapped until then, since to unmap ten of them
+   at once takes a quarter of a second. Nobody reads it any more.
 7. What fails in the copy ends the copy alone, and it is tried again later. A put that finds no room
    ends it too, and gets the room that the copy had.
 8. Where items come and go faster than they are copied, a copy might never be whole. So it ends when
@@ -47,7 +48,7 @@ LOOK_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 300.0
 """After a copy that failed."""
 _SLICE_BYTES: Final = 2 << 20
-_CUT_BYTES: Final = 64 << 20
+_CUT_BYTES: Final = 16 << 20
 _SHARE: Final = 20
 """Of the time, one part in so many is for the copy (rule 4)."""
 _ALL: Final = b"\xff" * (KEY_BYTES_MAX + 2)
@@ -110,19 +111,23 @@ class RecordsCopy:
 class OldFile:
     """A file that has lost its name, until all of its bytes are free."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, env: lmdb.Environment) -> None:
         self._handle = os.open(file, os.O_WRONLY)
         self._length = os.fstat(self._handle).st_size
+        self._env = env
+        self._head = 2 * env.stat()["psize"]
+        """What the engine may look at until it is closed."""
 
     def cut(self) -> bool:
         """Frees some bytes; whether there are more."""
-        self._length = max(0, self._length - _CUT_BYTES)
+        self._length = max(self._head, self._length - _CUT_BYTES)
         os.ftruncate(self._handle, self._length)
-        if not self._length:
+        if self._length == self._head:
             self.close()
-        return self._length > 0
+        return self._length > self._head
 
     def close(self) -> None:
+        self._env.close()
         os.close(self._handle)
 
 
@@ -207,10 +212,10 @@ class Shrinking:
                 self.drop()
         return self.copy is not None
 
-    def place(self) -> None:
-        """The copy becomes the file of records."""
+    def place(self, env: lmdb.Environment) -> None:
+        """The copy becomes the file of records; `env` is that of the old one, and closed later."""
         assert self.copy is not None, "there is no copy"
-        self._old = OldFile(self._file)
+        self._old = OldFile(self._file, env)
         self.copy.place()
         self.copy = None
         self._sparse = False

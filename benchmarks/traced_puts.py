@@ -12,6 +12,9 @@ round: the median, and the half of the rounds around it.
     dropped     a provider whose sampler keeps no span
     hundredth   one that keeps one in a hundred
     kept        one that keeps all; they are handed to an exporter that does nothing
+    bare        no provider is set for Snowmelt, and the program makes one bare span round each put:
+                what OpenTelemetry's own code takes, with a sampler that keeps all
+    bare off    the same, with a sampler that keeps none
     batches     the same, by `put_many` of a hundred items: one span
     no batches  the same without a provider
 """
@@ -38,12 +41,20 @@ from snowmelt.cli.local import LocalCluster, end_on_sigterm
 BODY: Final = b"." * 100
 BATCH: Final = 100
 GIVEN: Final = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+SAID: Final = {
+    "messaging.system": "snowmelt",
+    "messaging.operation.name": "put",
+    "messaging.operation.type": "send",
+    "messaging.destination.name": "orders",
+}
 SAMPLERS: Final[dict[str, Sampler | None]] = {
     "none": None,
     "header": None,
     "dropped": ALWAYS_OFF,
     "hundredth": TraceIdRatioBased(0.01),
     "kept": ALWAYS_ON,
+    "bare": ALWAYS_ON,
+    "bare off": ALWAYS_OFF,
     "batches": ALWAYS_ON,
     "no batches": None,
 }
@@ -59,14 +70,19 @@ class Nowhere(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-@contextmanager
-def provided(sampler: Sampler | None) -> Iterator[None]:
-    """A program sets a provider once; this one has several, one after the other."""
-    if sampler is None:
-        yield
-        return
+def made(sampler: Sampler) -> TracerProvider:
     provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(Nowhere(), max_queue_size=1 << 16))
+    return provider
+
+
+@contextmanager
+def provided(way: str, sampler: Sampler | None) -> Iterator[None]:
+    """A program sets a provider once; this one has several, one after the other."""
+    if sampler is None or way.startswith("bare"):
+        yield
+        return
+    provider = made(sampler)
     before = trace._TRACER_PROVIDER  # noqa: SLF001
     trace._TRACER_PROVIDER = provider  # noqa: SLF001
     try:
@@ -75,8 +91,17 @@ def provided(sampler: Sampler | None) -> Iterator[None]:
         trace._TRACER_PROVIDER = before  # noqa: SLF001
 
 
-def puts_of(way: str, queue: snowmelt.Fifo, count: int) -> Callable[[], None]:
+def puts_of(
+    way: str, queue: snowmelt.Fifo, count: int, sampler: Sampler | None
+) -> Callable[[], None]:
     headers = GIVEN if way == "header" else None
+    tracer = made(sampler or ALWAYS_OFF).get_tracer("bare")
+
+    def barely() -> None:
+        for _ in range(count):
+            span = tracer.start_span("put orders", None, trace.SpanKind.PRODUCER, SAID)
+            queue.put(BODY)
+            span.end()
 
     def singly() -> None:
         for _ in range(count):
@@ -86,6 +111,8 @@ def puts_of(way: str, queue: snowmelt.Fifo, count: int) -> Callable[[], None]:
         for _ in range(count // BATCH):
             queue.put_many([BODY] * BATCH)
 
+    if way.startswith("bare"):
+        return barely
     return together if "batches" in way else singly
 
 
@@ -99,9 +126,9 @@ def measured(url: str, pid: int, rounds: int, count: int) -> dict[str, list[floa
     """Microseconds a put, of each round."""
     doing: dict[str, Callable[[], None]] = {}
     for way, sampler in SAMPLERS.items():
-        with provided(sampler):
+        with provided(way, sampler):
             cluster = snowmelt.connect(url)
-        doing[way] = puts_of(way, cluster.fifo(way.replace(" ", "-")), count)
+        doing[way] = puts_of(way, cluster.fifo(way.replace(" ", "-")), count, sampler)
         doing[way]()
     took: dict[str, list[float]] = {way: [] for way in doing}
     order = cycle(range(len(doing)))

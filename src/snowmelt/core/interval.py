@@ -346,3 +346,14 @@ class IntervalSet:
         edges = [edge for pair in zip(self._starts, self._stops, strict=True) for edge in pair]
         assert all(low < high for low, high in itertools.pairwise(edges)), edges
         assert self._total == sum(self._stops) - sum(self._starts)
+
+
+def without(some: Iterable[Interval], others: Collection[Interval]) -> tuple[Interval, ...]:
+    """What is in some of these and in none of those.
+
+    >>> without([Interval(0, 9)], [Interval(2, 9)])
+    (Interval(start=0, stop=2),)
+    """
+    left = IntervalSet(some)
+    left.remove_all(others)
+    return tuple(left)

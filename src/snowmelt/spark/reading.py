@@ -22,7 +22,7 @@ from snowmelt.client.cluster_async import Cluster
 from snowmelt.client.leases.delivered import runs
 from snowmelt.client.queue.group_steps import GroupBodies
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, without
 from snowmelt.protocols.queue.api.calls import ItemRun, Span
 from snowmelt.protocols.queue.api.partition_names import whole_of
 from snowmelt.spark.connections import cluster_at
@@ -160,7 +160,7 @@ class _Seeker:
             found = self._located_again(missing)
             if found is None:
                 continue
-            gone += _without(missing, found)
+            gone += without(missing, [Interval(one.start, one.stop) for one in found])
             reading = self._queue.read(found, bytes_max=PIECE_BYTES)
             parts += reading.parts
             missing = runs(reading.unread)
@@ -211,11 +211,3 @@ class _Seeker:
         named = ", ".join(f"{one.start} to {one.stop - 1}" for one in some[:_NAMED_AT_MOST])
         more = ", ..." if len(some) > _NAMED_AT_MOST else ""
         return f"{count} items of queue {self._queue.name!r}, positions {named}{more}"
-
-
-def _without(missing: Iterable[Interval], found: Iterable[Span]) -> list[Interval]:
-    """What is sought and not there any more."""
-    left = IntervalSet(missing)
-    for span in found:
-        left.remove(Interval(span.start, span.stop))
-    return list(left)

@@ -12,6 +12,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Requested
 from snowmelt.core.record import BULK
+from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.queue.api.calls import Describe, Get, Open, Pause, Put, Settle
 from snowmelt.protocols.queue.api.deletes import Delete, Deleted
 from snowmelt.protocols.queue.api.settings import QueueSettings
@@ -218,6 +219,22 @@ def test_a_copy_that_comes_back_is_erased(anew: bool, restarts: bool) -> None:
     else:
         assert not records(bench, "n3")
         assert bench.get("n3").error == "NoSuchQueue"
+
+
+def test_who_asks_where_an_old_copy_is_erased_hears_of_the_queue_that_there_is() -> None:
+    bench = with_three()
+    away(bench, "n3")
+    bench.ask("n2", Delete("q"))
+    bench.open("q", replicas=2)
+    bench.drops.append(lambda _, to, message: to == "n3" and type(message) is home_words.Assignment)
+    bench.start("n3")
+    bench.view()
+    get = bench.call("n3", Get("q", 1, 1 << 20, seconds(9), None))
+    bench.run(1)
+    assert get not in bench.answers, bench.answers[get]
+    bench.drops.clear()
+    bench.run(1)
+    assert isinstance(bench.answers[get], Elsewhere)
 
 
 def test_a_copy_that_comes_back_when_the_grave_is_forgotten_is_erased() -> None:

@@ -62,7 +62,7 @@ from snowmelt.core.errors import (
     TooLarge,
 )
 from snowmelt.core.instant import SECOND, Duration, Instant, later
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, without
 from snowmelt.core.names import queue_name
 from snowmelt.protocols.queue.api.calls import (
     Alter,
@@ -330,12 +330,10 @@ class FifoSteps(GrantedSteps):
         fetching = Fetching(self.name, bytes_max, self.chance)
         yield from fetching.fetch(leased.spans)
         if fetching.unread:
-            damaged = IntervalSet(fetching.unread)
-            for gone in fetching.away:
-                damaged.remove(gone)
+            damaged = without(fetching.unread, fetching.away)
             token = LeaseToken.of(leased.token, leased.secret)
             words = (
-                LeaseUpdate(token, back=tuple(damaged), reason=DAMAGED),
+                LeaseUpdate(token, back=damaged, reason=DAMAGED),
                 LeaseUpdate(token, back=runs(fetching.away)),
             )
             try:

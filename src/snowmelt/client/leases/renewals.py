@@ -38,7 +38,7 @@ from snowmelt.client.leases.suspects import kept_together, works_alone
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
 from snowmelt.core.failures import is_suspect
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet, without
 from snowmelt.runtime.clock import steady_now
 from snowmelt.runtime.logs import tell
 
@@ -101,8 +101,7 @@ class RenewedLease:
         """These are not held any more; returns those whose acknowledgement was not sent."""
         gathered = IntervalSet(Interval(start, stop) for start, stop in self._runs)
         late = tuple([one for some in lost for one in gathered.common(some)])
-        for one in late:
-            gathered.remove(one)
+        gathered.remove_all(late)
         self._runs = [[one.start, one.stop] for one in gathered]
         return late
 
@@ -292,7 +291,7 @@ class LeaseRenewals:
                 yield from self._tend(leased, now)
         if kept is delivered.parts:
             return True
-        back = _without(delivered.open_in(None), positions_of(kept))
+        back = without(delivered.open_in(None), positions_of(kept))
         try:
             yield from self._steps.told(delivered, LeaseUpdate(delivered.token, back=back))
         except SnowmeltError:
@@ -333,7 +332,7 @@ class LeaseRenewals:
                 if failed
                 else []
             )
-            rest, left = _without(back, failed), () if failed else done
+            rest, left = without(back, failed), () if failed else done
             if rest or left:
                 words.append(LeaseUpdate(delivered.token, done=left, back=rest))
             yield from self._last_words(delivered, words)
@@ -353,7 +352,7 @@ class LeaseRenewals:
         self, leased: RenewedLease
     ) -> tuple[LeasedItems, tuple[Interval, ...], tuple[Interval, ...]]:
         delivered, done = leased.delivered, leased.last()
-        back = _without(delivered.open_in(None), done)
+        back = without(delivered.open_in(None), done)
         delivered.returned(back)
         return delivered, done, back
 
@@ -431,14 +430,6 @@ class LeaseRenewals:
             self._missed(queue, done, why)
             text = f"{_count(done)} acknowledgements in {queue} from position {position} on: {why}"
             self._untold = self._untold or [kind(text)]
-
-
-def _without(
-    intervals: tuple[Interval, ...], removed: tuple[Interval, ...]
-) -> tuple[Interval, ...]:
-    left = IntervalSet(intervals)
-    left.remove_all(removed)
-    return tuple(left)
 
 
 def _unsettled(delivered: LeasedItems, done: tuple[Interval, ...]) -> tuple[Interval, ...]:

@@ -14,7 +14,7 @@ import msgspec
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import StoreVersion
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet, without
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import BULK, Change, Found, Record, Write, erase
 from snowmelt.protocols.pool.stock import Parcel
@@ -158,9 +158,7 @@ class Shelf:
         view = memoryview(found.value)
         edges = view[_EDGES.size : _EDGES.size + size]
         whole = Parcel(start, Batch(edges, view[_EDGES.size + size :]))
-        gaps = IntervalSet([Interval(start, whole.stop)])
-        for interval in self._stored[start].settled:
-            gaps.remove(interval)
+        gaps = without([Interval(start, whole.stop)], list(self._stored[start].settled))
         return [whole.part(gap.start, gap.stop) for gap in gaps], ""
 
     def _remember(self, taken: TakenOver, home: int | None) -> None:

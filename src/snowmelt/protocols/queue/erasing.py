@@ -83,7 +83,8 @@ class Erasing:
         if home is None or home.term < word.term:
             self._metadata.forget(queue)
             gone = Nowhere(queue, "NoSuchQueue", f"queue {queue!r} was deleted")
-            self.nowhere(source, moved(queue, word.moved_to, 0) if word.moved_to else gone)
+            if not word.lives:  # else who asked is told where it is at home
+                self.nowhere(source, moved(queue, word.moved_to, 0) if word.moved_to else gone)
         told = Erased(queue, word.term, self._outbox.stream)
         self._copies.disk.write(queue, (), SendWhenFlushed(source, told))
 

@@ -263,7 +263,8 @@ class Deletions:
     def _erase(self, run: str, queue: str) -> None:
         left = self._kept.graves.get(queue)
         to = left.end.moved_to if left is not None and left.end is not None else ""
-        self._outbox.send(node_of(run), EraseCopy(queue, self._since(queue), to))
+        lives = queue in self._kept.known
+        self._outbox.send(node_of(run), EraseCopy(queue, self._since(queue), to, lives))
 
     def _forget_some(self) -> None:
         # Rule 6.

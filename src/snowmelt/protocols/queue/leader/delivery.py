@@ -16,7 +16,7 @@ from typing import Final, assert_never
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later
-from snowmelt.core.interval import POSITION_MAX, Interval, merged
+from snowmelt.core.interval import POSITION_MAX, Interval, merged, without
 from snowmelt.core.names import OperationId
 from snowmelt.core.times import ends
 from snowmelt.protocols.calling import Declined
@@ -51,7 +51,7 @@ from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.replication.follower_progress import AGAIN_AFTER, Followers
 from snowmelt.protocols.queue.state.batches import StoredBatch, Within
 from snowmelt.protocols.queue.state.segments import Segment, joined, lacks, part_of, stored
-from snowmelt.protocols.queue.state.state import Lease, without
+from snowmelt.protocols.queue.state.state import Lease
 from snowmelt.protocols.queue.store.bodies import Bodies
 from snowmelt.protocols.queue.store.write_queue import WriteQueue
 from snowmelt.protocols.queue.streams import node_of
@@ -200,7 +200,7 @@ class DeliveryBuilder:
         if gone:  # disks were put back: others knew that it had ended
             for one in gone:
                 self._state.lose(one)
-            self._show(owed, tuple(without(list(positions), gone)), read)
+            self._show(owed, without(positions, gone), read)
             return
         if absent or (size > SHOWN_BYTES and not read and type(owed) is Show):  # rule 5
             read |= {batch.start + batch.shift: segment for segment, (batch, _, _) in found}

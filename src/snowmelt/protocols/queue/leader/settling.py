@@ -11,13 +11,13 @@
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.instant import Duration
-from snowmelt.core.interval import Interval, IntervalSet, merged
+from snowmelt.core.interval import Interval, IntervalSet, merged, without
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
@@ -25,7 +25,7 @@ from snowmelt.protocols.queue.leader.deadlines import Deadlines, delay
 from snowmelt.protocols.queue.leader.open_calls import Answers, keep
 from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.state.state import LOST_MAX, Lease, QueueState, without
+from snowmelt.protocols.queue.state.state import LOST_MAX, Lease, QueueState
 
 TOKEN_BITS: Final = 40
 """A token is its leader's term, and so many bits that count within it."""
@@ -80,7 +80,7 @@ class Settling:
             told = self._settled(operation, own)
             if isinstance(told, Declined):
                 return told
-            done, back, alone = map(_but, (done, back, alone), mine)
+            done, back, alone = map(without, (done, back, alone), mine)
         if told is not None and not (done or back or alone or settle.extend):
             return told
         rest = msgspec.structs.replace(settle, done=done, back=back, alone=alone)
@@ -130,7 +130,7 @@ class Settling:
     ) -> msgspec.Struct:
         # Rule 2.
         alone = _within(lease.left, settle.alone)
-        strange = without(merged(settle.alone), list(alone))
+        strange = without(settle.alone, alone)
         if strange:
             return Declined("LeaseLost", not_held(token, strange[0].start))
         if alone != tuple(lease.left):
@@ -168,10 +168,6 @@ def split_off(state: QueueState, token: int, some: tuple[Interval, ...], own: in
 def _within(left: IntervalSet, some: Collection[Interval]) -> tuple[Interval, ...]:
     """What of these is in a set."""
     return tuple([part for one in merged(some) for part in left.common(one)])
-
-
-def _but(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval, ...]:
-    return tuple(without(list(some), list(others)))
 
 
 def refusal(said: msgspec.Struct) -> str:

@@ -254,6 +254,8 @@ class EraseCopy(OfTerm, frozen=True, tag="fifo.erase", array_like=True):
 
     moved_to: Label = ""
     """Where its items went."""
+    lives: bool = False
+    """Whether there is a later queue of that name."""
 
 
 class Erased(OfTerm, frozen=True, tag="fifo.erased", array_like=True):

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.failures import failed
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet, without
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.state.batches import Batches
 
@@ -33,9 +33,7 @@ def failed_again(
 ) -> list[tuple[Interval, Failure]]:
     """How often each of these has failed now; after so many times it is dead."""
     known = failures.common(where)
-    fresh = IntervalSet([where])
-    for part, _ in known:
-        fresh.remove(part)
+    fresh = without([where], [part for part, _ in known])
     result: list[tuple[Interval, Failure]] = []
     for part, was in [*((part, _NONE) for part in fresh), *known]:
         times, why = failed(was.times, was.reason, reason, ahead=ahead)

@@ -35,7 +35,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Duration
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet, without
 from snowmelt.core.names import OperationId
 from snowmelt.core.spans import stepped, steps
 from snowmelt.protocols.queue.api.backups import NEVER_RESTORED, Records, Restoration
@@ -57,7 +57,6 @@ from snowmelt.protocols.queue.state.state import (
     Lease,
     QueueState,
     keep_keys,
-    without,
 )
 from snowmelt.protocols.queue.state.tails import Tails
 from snowmelt.protocols.queue.state.transactions import TransactionName, Transactions

@@ -24,7 +24,7 @@ import msgspec
 
 from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet, without
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.queue.api.backups import NEVER_RESTORED
@@ -539,13 +539,6 @@ def gaps(state: QueueState) -> list[Interval]:
     given.add_all([Interval(start, start + tail) for start, tail in tails])
     given.remove_all([one.place for one in (*state.batches.all(), *state.staged.all())])
     return list(given)
-
-
-def without(some: list[Interval], others: list[Interval]) -> list[Interval]:
-    """What is in some of these and in none of those."""
-    left = IntervalSet(some)
-    left.remove_all(others)
-    return list(left)
 
 
 def _room_for(state: QueueState, some: IntervalSet, count: int) -> list[Interval]:

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval, merged
+from snowmelt.core.interval import Interval, merged, without
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api.backups import (
@@ -29,7 +29,7 @@ from snowmelt.protocols.queue.state.key_names import NO_KEY
 from snowmelt.protocols.queue.state.producers import HEAD, NUMBERS
 from snowmelt.protocols.queue.state.records import RESTORING, bring_in, find_ready, records
 from snowmelt.protocols.queue.state.segments import unstored
-from snowmelt.protocols.queue.state.state import QueueState, without
+from snowmelt.protocols.queue.state.state import QueueState
 from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
 
 WAY_OUT: Final = "give another name (--as), or delete it: snowmelt delete"

@@ -21,7 +21,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from snowmelt.core.instant import Instant, later, milliseconds
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet, without
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
@@ -34,7 +34,7 @@ from snowmelt.protocols.queue.messages.words import Owed, ReplyTo, Show
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.records import RESTORING
-from snowmelt.protocols.queue.state.state import STATUS, QueueState, without
+from snowmelt.protocols.queue.state.state import STATUS, QueueState
 
 ASIDE_WITHIN: Final = milliseconds(700)
 """So long it may take until another leads (rule 5)."""
@@ -167,7 +167,7 @@ class Withdrawing:
             case ReplyTo(operation, calls.Assigned()) if regrouped:
                 return ReplyTo(operation, Declined("Unavailable", self._reason))
             case Show(operation, positions) if held := _in(gone, list(positions)):
-                return Show(operation, tuple(without(list(positions), held)))
+                return Show(operation, without(positions, held))
             case _:
                 return owed
 

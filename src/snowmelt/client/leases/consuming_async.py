@@ -10,7 +10,7 @@ from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.delivered import LeasedItems
-from snowmelt.client.leases.items_async import Item, items_under
+from snowmelt.client.leases.items_async import Item, UpdateSender, items_under
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.leaving import GIVEN_UP, reason_left, reason_of
 from snowmelt.client.leases.looping import PASSING, LoopDeadline, PrefetchSize
@@ -24,7 +24,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
 
 
-class BufferedSender:
+class BufferedSender(UpdateSender):
     """What a consumer sends: acknowledgements are gathered, all else goes at once."""
 
     def __init__(
@@ -34,11 +34,6 @@ class BufferedSender:
         self.port = port
         self.steps = steps
         self._renewals = renewals
-
-    @property
-    def queue(self) -> str:
-        """The name of the queue that they are from."""
-        return self.steps.name
 
     async def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
         """Gathers the acknowledgement of one item."""

@@ -32,6 +32,11 @@ class UpdateSender(ItemOrigin, Protocol):
     steps: LeaseSteps
     """The queue that they are from."""
 
+    @property
+    def queue(self) -> str:
+        """The name of the queue that they are from."""
+        return self.steps.name
+
     def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
         """Some were acknowledged in another way."""
 
@@ -52,7 +57,7 @@ class UpdateSender(ItemOrigin, Protocol):
         """Extends the lease by its whole length, or for so many seconds; or these of it alone."""
 
 
-class ImmediateSender:
+class ImmediateSender(UpdateSender):
     """Sends every word, acknowledgements together, and waits until it is taken."""
 
     def __init__(
@@ -68,11 +73,6 @@ class ImmediateSender:
         self.steps = steps
         self._kind = Acks(steps)
         self._acks = TaskCoalescer(port, self._kind)
-
-    @property
-    def queue(self) -> str:
-        """The name of the queue that they are from."""
-        return self.steps.name
 
     async def done(self, delivered: LeasedItems, position: int, *, wait: bool) -> None:
         """Acknowledges one item of a lease."""

@@ -18,17 +18,12 @@ from snowmelt.core.interval import Interval
 STEP_SECONDS: Final = 30.0
 
 
-class StepSender:
+class StepSender(UpdateSender):
     """Says of what a step has taken only what goes back: that it is done is said at its end."""
 
     def __init__(self, sender: UpdateSender) -> None:
         self.codec, self.port, self.steps = sender.codec, sender.port, sender.steps
         self._sender = sender
-
-    @property
-    def queue(self) -> str:
-        """The name of the queue that they are from."""
-        return self._sender.queue
 
     def ended(self, delivered: LeasedItems, done: tuple[Interval, ...]) -> None:
         """They are acknowledged."""

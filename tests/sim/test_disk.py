@@ -141,6 +141,13 @@ def test_a_torn_step_is_the_one_after_the_prefix_and_its_last_record_is_damaged(
     assert seen == {1, 2, 3, 4}
 
 
+def test_a_step_that_writes_nothing_is_not_torn():
+    disk = Disk(Random(0))
+    write(disk, 1)
+    disk.end(Ending.TORN)
+    assert disk.start().damaged == ()
+
+
 def test_a_torn_record_is_damaged_when_loaded_too():
     disk = Disk(Random(0))
     write(disk, 1, (b"~a", b"value"))

@@ -211,7 +211,7 @@ class Disk:
 
     def _tear(self, changes: tuple[Change, ...]) -> None:
         self._apply(changes[:-1])
-        last = changes[-1]
+        last = changes[-1] if changes else None
         if isinstance(last, Write) and last.value:
             kept = self._chance.randrange(len(last.value))
             self._put(last.key, last.value[:kept], crc32(last.value, crc32(last.key)))

@@ -3,14 +3,19 @@
 import json
 import re
 import socket
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from botocore.exceptions import ClientError
+
+from snowmelt.core.errors import Unavailable
 
 from .conftest import USERS, Doors, client_of
 
@@ -184,3 +189,11 @@ def test_a_program_that_leaves_a_long_poll_leaves_its_message(
     sqs.send_message(QueueUrl=url, MessageBody="still here")
     [got] = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=5, AttributeNames=["All"])["Messages"]
     assert got["Attributes"]["ApproximateReceiveCount"] == "1"
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence(port: int, tmp_path: Path) -> None:
+    words = ["sqs", "--listen", f"127.0.0.1:{port}", "--data", str(tmp_path / "q")]
+    program = [sys.executable, "-m", "snowmelt", *words]
+    told = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert told.stderr == f"snowmelt: can't listen on 127.0.0.1:{port}: address already in use\n"
+    assert told.returncode == Unavailable.exit_code

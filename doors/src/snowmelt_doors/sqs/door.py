@@ -9,7 +9,7 @@ from ssl import SSLContext
 from typing import Any, Final
 
 from snowmelt.aio import Cluster, EmbeddedCluster
-from snowmelt.core.errors import NoSuchQueue, SnowmeltError
+from snowmelt.core.errors import NoSuchQueue, SnowmeltError, Unavailable
 from snowmelt.core.names import Address
 from snowmelt.core.users import Accounts, Right, User
 from snowmelt_doors.sqs.attributes import engine_name, name_in, redrive_in
@@ -188,7 +188,12 @@ async def serve_until(
     door: SqsDoor, where: Address, tls: SSLContext | None, stop: asyncio.Event, ready: Ready
 ) -> None:
     """Listens until it is to stop."""
-    ready(await door.listen(where.host, where.port, tls))
+    try:
+        port = await door.listen(where.host, where.port, tls)
+    except OSError as error:
+        why = str(error.strerror).rpartition(": ")[2]
+        raise Unavailable(f"can't listen on {where}: {why}") from error
+    ready(port)
     try:
         await stop.wait()
     finally:

@@ -129,7 +129,7 @@ def test_signals_are_passed_on(cluster: LocalCluster, tmp_path: Path) -> None:
         one = started("baton", "run", "signals", "--url", cluster.url, "--", PYTHON, "-c", script)
         comes(ready.exists)
         os.kill(one.pid, number)
-        assert one.communicate(timeout=20)[1] == ""
+        assert one.communicate(timeout=100)[1] == ""
         assert one.returncode == 33
 
 
@@ -163,7 +163,7 @@ def test_ctrl_c_interrupts_the_command_once(cluster: LocalCluster, tmp_path: Pat
         stdout=subprocess.PIPE,
     )
     comes(ready.exists)
-    one.communicate(b"\x03", timeout=20)
+    one.communicate(b"\x03", timeout=100)
     assert (one.returncode, told.read_text()) == (0, "x")
 
 
@@ -178,7 +178,7 @@ def test_a_command_that_reads_from_the_terminal_may(cluster: LocalCluster, tmp_p
         stdout=subprocess.PIPE,
     )
     comes(ready.exists)
-    one.communicate(b"hello\n", timeout=20)
+    one.communicate(b"hello\n", timeout=100)
     assert (one.returncode, told.read_text()) == (3, "hello\n")
 
 
@@ -208,7 +208,7 @@ def test_so_may_one_whose_output_is_a_pipe(cluster: LocalCluster, tmp_path: Path
     run = f"{PYTHON} -m snowmelt baton run keys --url {cluster.url} -- sh -c"
     one = terminal(f"{run} 'touch {ready}; read word </dev/tty; echo $word' | cat > {told}")
     comes(ready.exists)
-    one.communicate(b"hello\n", timeout=20)
+    one.communicate(b"hello\n", timeout=100)
     assert told.read_text() == "hello\n"
 
 
@@ -218,11 +218,11 @@ def test_ctrl_c_ends_the_script_as_well(cluster: LocalCluster, tmp_path: Path, t
     run = f"{PYTHON} -m snowmelt baton run script --url {cluster.url} --"
     one = terminal(f"{run} sh -c 'touch {ready}; exec sleep 30'\ntouch {after}")
     comes(ready.exists)
-    one.communicate(b"\x03", timeout=20)
+    one.communicate(b"\x03", timeout=100)
     with library.connect(cluster.url) as other, other.baton("script"):
         two = terminal(f"touch {ready}.2; {run} true\ntouch {after}")
         comes(lambda: waiting(cluster, "script") == 1)
-        two.communicate(b"\x03", timeout=20)
+        two.communicate(b"\x03", timeout=100)
     assert not after.exists()
 
 
@@ -242,7 +242,7 @@ def test_ctrl_z_stops_the_command_and_it_goes_on_before_the_terminal(
     comes(ready.exists)
     one.stdin.write(b"\x1a")
     comes(lambda: not ready.exists())
-    one.communicate(b"hello\n", timeout=20)
+    one.communicate(b"hello\n", timeout=100)
     assert told.read_text() == "hello\n"
 
 
@@ -267,7 +267,7 @@ def test_a_command_that_lost_it_is_ended(tmp_path: Path) -> None:
         comes(lambda: all(ready.exists() for _, ready, _ in begun))
         two.kill()
         for one, _, told in begun:
-            errors = one.communicate(timeout=30)[1]
+            errors = one.communicate(timeout=100)[1]
             assert one.returncode == 125
             assert errors.startswith("snowmelt: baton 'lost")
             assert told.exists()

@@ -263,7 +263,7 @@ def test_nothing_that_keeps_items_runs_without_its_assertions(tmp_path: Path, wh
         "folder on a loop": ["-c", _ON_A_LOOP, data],
     }[what]
     command = [sys.executable, "-O", *command]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == 3
     assert "without -O" in ended.stderr
     assert ended.stdout == ""

@@ -62,7 +62,7 @@ def test_put_stays_until_all_was_taken(run: Run, start: Start) -> None:
     assert run("get", "words", "-n", "2", "--lines", "--wait", "20").stdout == "one\ntwo\n"
     assert putting.poll() is None
     assert run("get", "words", "--wait", "20").stdout == "three"
-    told, said = putting.communicate(timeout=20)
+    told, said = putting.communicate(timeout=100)
     assert (putting.returncode, told, said) == (0, b"3 objects of words taken\n", b"")
 
 

@@ -138,7 +138,7 @@ def prometheus(nodes: LocalCluster, tmp_path_factory: pytest.TempPathFactory) ->
         yield ask
     finally:
         running.terminate()
-        running.communicate(timeout=20)
+        running.communicate(timeout=100)
 
 
 def value(found: list[dict[str, Any]]) -> float:

@@ -105,7 +105,7 @@ def test_another_users_process_is_not_spoken_to_and_tcp_serves() -> None:
         with engine("c-a", listen=address) as (giver, _), engine("c-b") as (taker, taking):
             passes_an_object(giver, taker, taking)
             assert ways(taker) == [False]
-        other.communicate("", timeout=10)
+        other.communicate("", timeout=100)
 
 
 def test_links_of_a_pool_on_loopback_are_near() -> None:

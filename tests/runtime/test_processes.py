@@ -144,7 +144,7 @@ def test_logs_are_one_json_object_a_line(cluster: LocalCluster) -> None:
 def test_two_processes_on_one_disk_end_the_second_with_a_clear_error(node: LocalNode) -> None:
     command = [sys.executable, "-m", "snowmelt", "node", "--id", node.name]
     command += ["--data", str(node.folder), "--listen", f"127.0.0.1:{free_port()}"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == 7, ended.stderr
     assert str(node.folder) in ended.stderr
     assert "Traceback" not in ended.stderr

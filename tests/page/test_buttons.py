@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -86,8 +87,7 @@ class Visit:
         return status
 
     async def press(self, once: str = "", **press: Any) -> tuple[int, str]:
-        once = once or f"{len(asyncio.all_tasks())}-{asyncio.get_running_loop().time()}"
-        body = json.dumps({"once": once, **press}).encode()
+        body = json.dumps({"once": once or token_hex(8), **press}).encode()
         status, _, told = await self.ask("/do", "POST", body)
         return status, told
 

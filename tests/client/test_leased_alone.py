@@ -33,6 +33,20 @@ def test_one_that_was_extended_alone_outlives_those_it_came_with(queues: Queues,
     first.ack(wait=True)
 
 
+def test_a_word_about_the_rest_that_came_too_late_leaves_it_held(queues: Queues, name: str) -> None:
+    jobs = queues.fifo(name, lease=30)
+    jobs.put_many([b"one", b"two", b"three"])
+    first, second, third = jobs.get_many(9, lease=2)
+    first.extend(lease=60, alone=True)
+    assert [jobs.get(timeout=20).body for _ in range(2)] == [b"two", b"three"]
+    with pytest.raises(LeaseLost):
+        second.ack(wait=True)
+    with pytest.raises(LeaseLost):
+        third.release()
+    first.ack(wait=True)
+    assert jobs.stats().done == 1
+
+
 def test_one_alone_needs_to_know_for_how_long(queues: Queues, name: str) -> None:
     jobs = queues.fifo(name)
     jobs.put(b"one")

@@ -73,7 +73,11 @@ def test_one_that_is_extended_alone_outlives_the_others_and_is_settled_by_the_sa
     assert settle(alone, lease, alone=at(1), lease=seconds(60)).left == 1
     alone.wait(seconds(31))
     assert status(alone) == (2, 1, 0)
-    assert settle(alone, lease, done=at(1)) == calls.Settled(0)
+    assert settle(alone, lease, done=at(0)) == calls.Settled(0, lost=at(0))
+    assert settle(alone, lease, back=at(2)) == calls.Settled(0, lost=at(2))
+    assert isinstance(settle(alone, lease, extend=True), Declined)
+    assert status(alone) == (2, 1, 0)
+    assert settle(alone, lease, done=at(0, 1)) == calls.Settled(0, lost=at(0))
     assert status(alone) == (2, 0, 1)
     assert isinstance(settle(alone, lease, done=at(0)), Declined)
 

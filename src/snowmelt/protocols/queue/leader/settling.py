@@ -3,7 +3,8 @@
 1. What is said of a lease is said once: who asks again has the same answer.
 2. Items of a lease may be extended alone, for a time of their own. They are a lease of their own
    from then on, of the same holder. It is still settled by the token that the holder was told: that
-   of the lease which they were a part of. The rest of that lease ends when it would have.
+   of the lease which they were a part of. The rest of that lease ends when it would have; a word
+   about it is answered by what is lost, since its parts are held still.
 3. Of what is said to be done some may be held no more: an operator brought it back, or another of
    those who share a lease. The rest is done, and the answer names what is lost; where the lease is
    over, too, if some of it is done. Where that is too much to name, or where a position was never
@@ -84,7 +85,12 @@ class Settling:
         if told is not None and not (done or back or alone or settle.extend):
             return told
         rest = msgspec.structs.replace(settle, done=done, back=back, alone=alone)
-        return self._settled(operation, rest)
+        told = self._settled(operation, rest)
+        if isinstance(told, Declined) and settle.token not in self._state.leases:
+            lost = _within(self._state.batches.live, (*done, *back, *alone))
+            if 0 < len(lost) <= LOST_MAX:
+                return calls.Settled(0, lost=lost)
+        return told
 
     def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
         state, token = self._state, settle.token

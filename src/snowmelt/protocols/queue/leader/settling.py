@@ -13,6 +13,7 @@
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -87,7 +88,9 @@ class Settling:
         rest = msgspec.structs.replace(settle, done=done, back=back, alone=alone)
         told = self._settled(operation, rest)
         if isinstance(told, Declined) and settle.token not in self._state.leases:
-            lost = _within(self._state.batches.live, (*done, *back, *alone))
+            live, said = self._state.batches.live, merged((*done, *back, *alone))
+            parts = (part for one in said for part in live.within(one))
+            lost = tuple(islice(parts, LOST_MAX + 1))
             if 0 < len(lost) <= LOST_MAX:
                 return calls.Settled(0, lost=lost)
         return told

@@ -67,6 +67,8 @@ _ROUND: Final = "the round, or the view"
 _CALL: Final = "the call that was asked"
 STRANGER, MEMBER = (NodeRole.STRANGER,), (NodeRole.MEMBER,)
 COORDINATOR, LEADER, ANCHOR = (NodeRole.COORDINATOR,), (NodeRole.LEADER,), (NodeRole.ANCHOR,)
+PASSED_ON = LEADER + COORDINATOR
+"""What a leader says, and whoever decides on homes passes on."""
 
 LINES: Final[dict[type, RoleRule]] = {
     # views
@@ -123,9 +125,9 @@ LINES: Final[dict[type, RoleRule]] = {
     words.Bring: RoleRule(MEMBER, own="keeper", check=_TERM),
     words.FetchedBodies: RoleRule(MEMBER, own="keeper", check="what was asked"),
     words.Superseded: RoleRule(MEMBER, check=_TERM),
-    words.Decided: RoleRule(LEADER, check="what is staged, or promised, under that name"),
-    words.PartDone: RoleRule(LEADER, check="what is open under that name"),
-    words.AskDecision: RoleRule(LEADER),
+    words.Decided: RoleRule(PASSED_ON, check="what is staged, or promised, under that name"),
+    words.PartDone: RoleRule(PASSED_ON, check="what is open under that name"),
+    words.AskDecision: RoleRule(PASSED_ON),
     words.Offer: RoleRule(MEMBER, check=_TERM),
     words.StoreBody: RoleRule(MEMBER, check=_TERM),
     # partitions

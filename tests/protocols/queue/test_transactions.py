@@ -78,6 +78,10 @@ class Step:
         )
 
 
+def leader_of(step: Step, queue: str) -> str:
+    return str(step.bench.home(queue).master.partition("/")[0])
+
+
 def test_all_of_it_happens_over_leaders_of_different_nodes() -> None:
     step = Step("in", "out", "log", "more")
     leaders = {step.bench.home(one).master for one in step.queues}
@@ -138,6 +142,23 @@ def test_what_was_staged_waits_for_its_home_for_as_long_as_that_is_away() -> Non
     step.bench.drops.clear()
     step.bench.run(2)
     assert (step.counts("in"), step.counts("out")) == ((0, 0, 1), (1, 0, 0))
+    assert step.is_over()
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_leaders_who_never_hear_each_other_are_told_by_another_node(committed: bool) -> None:
+    step = Step(*[f"q{number}" for number in range(6)])
+    home, target = [
+        next(one for one in step.queues if leader_of(step, one) == leader)
+        for leader in ("n2", "n3")  # neither decides on homes: who does hears all who are here
+    ]
+    cut = {"n2", "n3"}
+    share = step.stage(target, home, b"1")
+    step.bench.drops.append(lambda source, to, _: {source, to} == cut)
+    if committed:
+        assert step.commit(home, [], [share]) in (calls.Committed(0), calls.Committed(1))
+    step.bench.run(2 if committed else 80)
+    assert step.counts(target)[0] == committed
     assert step.is_over()
 
 

@@ -187,7 +187,7 @@ class Transacting:
                 if state.producers.crowded(word.producer):
                     return  # it is asked again
                 state.producers.close(*name, self._outbox.wall)
-        self._owe(self._decided(word.queue, name, receipts, committed=committed))
+        self._owe(self._decided(word.queue, name, receipts, committed=committed), again=True)
 
     # --- who waits for that -----------------------------------------------------------------------
 

@@ -15,9 +15,9 @@ from snowmelt.cli.node import read_secret, read_token
 from snowmelt.cli.options import TOKEN, USER
 from snowmelt.client.connection.url import named_user, secret_of_environment
 from snowmelt.core.errors import BadOption
+from snowmelt.core.loopback import is_loopback
 from snowmelt.core.names import Address
 from snowmelt.page.sessions import code_for
-from snowmelt.runtime.credentials import is_loopback
 
 PAGE_PORT: Final = 9410
 """Where `snowmelt up` shows the page, if it is free."""

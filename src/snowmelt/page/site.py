@@ -28,6 +28,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from snowmelt.core.errors import AccessDenied, BadOption, SnowmeltError
+from snowmelt.core.loopback import asks_this_machine, is_loopback
 from snowmelt.core.names import queue_name
 from snowmelt.core.users import ANYBODY, Right, User, fits
 from snowmelt.page.port import NodePort
@@ -35,7 +36,6 @@ from snowmelt.page.pressing import Press, Presses
 from snowmelt.page.sessions import Sessions, cookie_in, set_cookie
 from snowmelt.page.watching import LISTENERS_MAX, PageWatcher
 from snowmelt.protocols.queue.api.partition_names import known_name, whole_of
-from snowmelt.runtime.credentials import is_loopback
 from snowmelt.runtime.door import NOTHING
 from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.runtime.http.serving import HttpRequest, Page, Route, Stream, bears
@@ -282,7 +282,7 @@ def queried(asked: HttpRequest, name: str) -> str:
 def refusal(asked: HttpRequest, *, plain: bool, local: bool) -> str:
     """Why this request is refused; "" if it is not (rule 2)."""
     host = asked.heads.get("host", "")
-    if local and not is_loopback(host_of(host)):
+    if local and not asks_this_machine(host):
         return "this page answers only to 127.0.0.1 and localhost"
     site = asked.heads.get("sec-fetch-site", "none")
     opens = asked.path in OPENED and asked.heads.get("sec-fetch-mode") == "navigate"
@@ -292,15 +292,3 @@ def refusal(asked: HttpRequest, *, plain: bool, local: bool) -> str:
     if origin is not None and origin != f"{'http' if plain else 'https'}://{host}":
         return "this is not for pages of other sites"
     return ""
-
-
-def host_of(host: str) -> str:
-    """The name in a Host line, without its port.
-
-    >>> host_of("127.0.0.1:9410"), host_of("[::1]:9410"), host_of("localhost"), host_of("::1")
-    ('127.0.0.1', '::1', 'localhost', '')
-    """
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    name, _, port = host.partition(":")
-    return "" if ":" in port else name

@@ -23,11 +23,12 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.errors import BadOption
+from snowmelt.core.loopback import is_loopback
 from snowmelt.core.names import Address
 from snowmelt.core.users import SECRET_LENGTH_MIN
 from snowmelt.core.version import VERSION
 from snowmelt.runtime.accounts import node_account, read_accounts
-from snowmelt.runtime.credentials import Credentials, is_loopback, names_of
+from snowmelt.runtime.credentials import Credentials, names_of
 from snowmelt.runtime.statistics import FREE_BYTES, sized
 from snowmelt.store.folder import OTHERS, OWNER_NAME, others_may_look
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.errors import AccessDenied, BadOption, Unavailable
+from snowmelt.core.loopback import is_loopback
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.shown import repr_without
 from snowmelt.core.users import ANYBODY, User
@@ -154,20 +155,6 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
             files = ", ".join(str(one) for one in named if one is not None)
             raise BadOption("TLS files", files, f"readable PEM files that fit ({error})") from error
         return context
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def is_everywhere(host: str) -> bool:

@@ -18,8 +18,8 @@ import struct
 import sys
 from typing import Final
 
+from snowmelt.core.loopback import is_loopback
 from snowmelt.core.names import Address
-from snowmelt.runtime.credentials import is_loopback
 
 POSSIBLE: Final = sys.platform == "linux" and os.environ.get("SNOWMELT_NEAR") != "no"
 UNSENT_BYTES: Final = 4 << 20

@@ -12,10 +12,11 @@ from snowmelt import aio
 from snowmelt.cli.node import read_token
 from snowmelt.cli.options import DATA, DEFAULT_URL, TOKEN, URL, USER
 from snowmelt.core.errors import BadOption
+from snowmelt.core.loopback import is_loopback
 from snowmelt.core.names import Address
 from snowmelt.core.users import Accounts
 from snowmelt.runtime.limits import raise_open_files
-from snowmelt_doors.sqs.door import SqsDoor, is_loopback, serve_until
+from snowmelt_doors.sqs.door import SqsDoor, serve_until
 from snowmelt_doors.sqs.http import CONNECTIONS_MAX
 
 LISTEN: Final = "127.0.0.1:9324"

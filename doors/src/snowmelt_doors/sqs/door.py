@@ -4,12 +4,12 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from ssl import SSLContext
 from typing import Any, Final
 
 from snowmelt.aio import Cluster, EmbeddedCluster
 from snowmelt.core.errors import NoSuchQueue, SnowmeltError, Unavailable
+from snowmelt.core.loopback import asks_this_machine
 from snowmelt.core.names import Address
 from snowmelt.core.users import Accounts, Right, User
 from snowmelt_doors.sqs.attributes import engine_name, name_in, redrive_in
@@ -121,14 +121,11 @@ class SqsDoor:
         return answer(asked, done)
 
     def _let_in(self, request: SqsRequest) -> User | None:
-        """Who asks. Without users, programs of this machine, and no page of a browser.
-
-        A page may have the name of its own site lead to this machine: then that is the `Host`.
-        """
+        """Who asks. Without users, programs of this machine, and no page of a browser."""
         if self._accounts is not None:
             return user_of(request, self._accounts, datetime.now(UTC))
         host = request.heads.get("host", "")
-        if not is_loopback(host.rpartition(":")[0] if host[-1:].isdigit() else host):
+        if not asks_this_machine(host):
             text = f"without users this answers at 127.0.0.1 and localhost, and not at {host[:100]}"
             raise SqsError("AccessDenied", text, 403)
         site = request.heads.get("sec-fetch-site", "none")
@@ -143,18 +140,6 @@ class SqsDoor:
         scope = _SCOPE.search(request.heads.get("authorization", "")[:400])
         name = ANONYMOUS if user is None else user.name
         return SqsCaller(name, scope[1] if scope else REGION, f"{self._scheme}://{host}")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine has that name or address.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("sqs.localhost"), is_loopback("example.org")
-    (True, True, False)
-    """
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost" or host.lower().endswith(".localhost")
 
 
 def _check_right(user: User, rights: tuple[Right, ...], params: dict[str, Any], of: str) -> None:

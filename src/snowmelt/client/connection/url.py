@@ -23,9 +23,10 @@ import msgspec
 
 from snowmelt.client.connection.session import checked_kind
 from snowmelt.core.errors import BadOption
+from snowmelt.core.loopback import is_loopback
 from snowmelt.core.names import Address, NodeId, plain_name
 from snowmelt.protocols.membership.view import identity_of
-from snowmelt.runtime.credentials import Credentials, is_loopback
+from snowmelt.runtime.credentials import Credentials
 from snowmelt.wire.greeting import KnownCluster, Role, Speaker
 
 SCHEME: Final = "snowmelt"

@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from snowmelt.core.errors import BadOption
+from snowmelt.core.loopback import is_loopback
 from snowmelt.core.names import Address, plain_name
 from snowmelt.core.shown import repr_without
-from snowmelt.runtime.credentials import is_loopback
 
 SCHEME: Final = "etcd"
 ALLOWED: Final = (

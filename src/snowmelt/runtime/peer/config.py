@@ -5,8 +5,9 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import BadOption
+from snowmelt.core.loopback import is_loopback
 from snowmelt.core.names import Address, NodeId
-from snowmelt.runtime.credentials import Credentials, is_everywhere, is_loopback
+from snowmelt.runtime.credentials import Credentials, is_everywhere
 from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.wire.greeting import KnownCluster
 

@@ -16,7 +16,7 @@ from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
 from snowmelt.client.connection.url import read
 from snowmelt.core.errors import BadOption
-from snowmelt.runtime.credentials import is_loopback
+from snowmelt.core.loopback import is_loopback
 from snowmelt_world.attack.planted import PLANTS
 from snowmelt_world.attack.run import INVALID, MEMBER, NODES, AttackResult, own_cluster, run
 from snowmelt_world.attack.setting import ALL, AttackSetting, Identity, Kind, Target

@@ -31,5 +31,9 @@ class Target:
 
     def _throw(self, kind: type[BaseException]) -> None:
         self._thrown = time.monotonic()
-        ident = ctypes.c_ulong(self._thread.ident or 0)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(kind))
+        throw_into(self._thread.ident or 0, kind)
+
+
+def throw_into(thread: int, kind: type[BaseException]) -> None:
+    """Once, into the thread of this number."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))

@@ -1,7 +1,6 @@
 """What is thrown into a thread from outside, as time limits do, ends its call and nothing else."""
 
 import asyncio
-import ctypes
 import faulthandler
 import gc
 import signal
@@ -21,17 +20,13 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
 from snowmelt.store import Store
+from throwing import throw_into
 
 OURS = str(Path(snowmelt.__file__).parent)
 
 
 class TimeLimitError(Exception):
     """As dramatiq, rq, stopit and func_timeout throw it."""
-
-
-def throw(thread: int) -> None:
-    kind = ctypes.py_object(TimeLimitError)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), kind)
 
 
 def at_line(number: int, call: Callable[[], Any]) -> int:
@@ -43,7 +38,7 @@ def at_line(number: int, call: Callable[[], Any]) -> int:
         if event == "line":
             lines += 1
             if lines == number:
-                throw(threading.get_ident())
+                throw_into(threading.get_ident(), TimeLimitError)
         return line
 
     def work() -> None:
@@ -108,7 +103,7 @@ def test_who_is_cut_off_while_it_leaves_leaves_all_the_same(node: LocalNode, nam
         thread = threading.Thread(target=leave)
         thread.start()
         time.sleep(0.3)
-        throw(thread.ident or 0)
+        throw_into(thread.ident or 0, TimeLimitError)
         assert cut_off.wait(5)
         held.ack()
         maker.close(timeout=5)  # nothing is lost

@@ -1,6 +1,5 @@
 """Threads that end, exceptions thrown in from outside, Ctrl-C, and a second handle beside."""
 
-import ctypes
 import gc
 import signal
 import sys
@@ -20,6 +19,7 @@ from table.columns import Column, Failures
 from table.faces import Row
 from table.own import Own
 from table.recipes import Act, drive
+from throwing import throw_into
 
 OURS = str(Path(snowmelt.__file__).parent)
 
@@ -164,8 +164,7 @@ def thrown_in(bench: Bench, rows: list[Row]) -> Failures:
     """`PyThreadState_SetAsyncExc`, by which time limits are made."""
 
     def throw() -> None:
-        ident = ctypes.c_ulong(threading.get_ident())
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(Outside))
+        throw_into(threading.get_ident(), Outside)
 
     return bench.cells(rows, lambda own: at_lines(bench, own, throw, Outside, in_thread))
 

@@ -472,7 +472,6 @@ def _paged(names: list[str], asked: Params, limit: int) -> tuple[list[str], Told
     after = asked.get("NextToken")
     if isinstance(after, str) and after:
         names = [one for one in names if one > after]
-    told = names[: number_in(asked, "MaxResults", 1, limit, limit)]
-    return told, {"NextToken": told[-1]} if len(names) > len(told) and asked.get(
-        "MaxResults"
-    ) else {}
+    said = number_in(asked, "MaxResults", 1, limit, 0)
+    told = names[: said or limit]
+    return told, {"NextToken": told[-1]} if said and len(names) > len(told) else {}

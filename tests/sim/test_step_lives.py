@@ -33,7 +33,8 @@ def test_a_life_with_all_faults_ends_well(seed):
     assert report.ending is Ending.SETTLED, report.sentence
 
 
-@pytest.mark.parametrize("seed", range(6))
+# 6: a home's only copy is gone for good. The others: what is staged is held for a minute.
+@pytest.mark.parametrize("seed", [*range(7), *wide(33, 310, 333)])
 def test_where_no_disk_is_hurt_each_item_comes_out_once(seed):
     report = lived(seed, KEEPING)
     assert report.ending is Ending.SETTLED, report.sentence
@@ -92,24 +93,28 @@ def a_home_that_moved_is_not_sought(patch):
     patch.setattr(StagedBatches, "has", lambda *_: True)
 
 
+RESTARTED = ("delay", "slow-disk", "rolling-restart")
+"""Homes move while their steps are open."""
 PLANTS = {
-    who_leads_next_does_not_know_what_is_open: 34,
-    what_is_given_up_may_be_decided_later: 5,
-    what_is_staged_is_dropped_when_its_hold_is_over: 2,
-    what_is_promised_ends_by_itself: 0,
-    a_lease_that_is_over_counts: 4,
-    what_was_asked_in_vain_is_not_given_up: 58,
-    a_home_that_moved_is_not_sought: 90,
+    who_leads_next_does_not_know_what_is_open: (11, KEEPING),
+    what_is_given_up_may_be_decided_later: (5, KEEPING),
+    what_is_staged_is_dropped_when_its_hold_is_over: (2, KEEPING),
+    what_is_promised_ends_by_itself: (0, KEEPING),
+    a_lease_that_is_over_counts: (4, KEEPING),
+    what_was_asked_in_vain_is_not_given_up: (58, KEEPING),
+    a_home_that_moved_is_not_sought: (0, RESTARTED),
 }
-"""With the life that finds each."""
+"""With the life that finds each: its seed, and its kinds of faults."""
+SAID = "is lost", "is doubled", "in one target of its step", "did not happen"
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_it_is_found(plant, monkeypatch):
+    seed, kinds = PLANTS[plant]
     monkeypatch.setattr(Leader, "check", lambda _: None)  # by who put and got, not from inside
     plant(monkeypatch)
-    sentence = lived(PLANTS[plant], KEEPING).sentence
-    bad = "is lost", "is doubled", "in one target of its step", "did not happen"
-    assert any(one in sentence for one in (*bad, "still waits", "are not done yet"))
+    sentence = lived(seed, kinds).sentence
+    said = ("x0 is not deleted",) if plant is a_home_that_moved_is_not_sought else SAID
+    assert any(one in sentence for one in said), sentence
     monkeypatch.undo()
-    assert lived(PLANTS[plant], KEEPING).ending is Ending.SETTLED
+    assert lived(seed, kinds).ending is Ending.SETTLED

@@ -24,11 +24,16 @@ from snowmelt.protocols.queue.api.calls import QueueStatus
 from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.families.fifo_actors import Phase, Stage
 from snowmelt_world.families.programs import FAILURES, pause
-from snowmelt_world.families.queue import HURTS, QueueLife
 from snowmelt_world.families.queue_deleted import SECONDS, SHORT
-from snowmelt_world.families.queue_steps import LOST_AFTER, StepLedger, StepUser
+from snowmelt_world.families.queue_steps import (
+    LOST_AFTER,
+    StepLedger,
+    StepLife,
+    StepUser,
+    StepUsers,
+)
 from snowmelt_world.families.shipped import Run
-from snowmelt_world.world import Broken, World
+from snowmelt_world.world import Broken
 
 OLD, NEW = "m0", "m1"
 TRIES: Final = 20
@@ -193,15 +198,13 @@ class Mover(StepUser):
                 return
 
 
-class MoveUsers:
+class MoveUsers(StepUsers):
     """All of a life."""
 
-    def __init__(self, stage: Stage, *, keeps: bool) -> None:
-        self._stage = stage
-        self.ledger = MoveLedger(keeps)
-        self._over = False
+    waits: ClassVar[str] = f"{OLD} is not moved into {NEW} yet"
+    ledger: MoveLedger
 
-    def add(self, world: World, dice: Random, nodes: int, end: Instant) -> None:
+    def add(self, dice: Random, nodes: int, end: Instant) -> None:
         """Who puts, and who moves."""
         made = QueueSettings(replicas=dice.randint(1, nodes), lease=seconds(3))
         stage, told = self._stage, self.ledger
@@ -218,39 +221,15 @@ class MoveUsers:
             one.begin(sorted([Instant(dice.randrange(end)) for _ in range(count)]))
         begins = dice.randrange(end)
         mover.begin(sorted([Instant(dice.randrange(begins, end)) for _ in range(8)]))
-
-        def close() -> None:
-            if any(one.busy for one in (*putters, mover)):
-                world.at(Instant(world.now + seconds(1)), close)
-            else:
-                mover.run(self._closes(mover, putters))
-
-        world.at(end, close)
-
-    def _closes(self, mover: Mover, putters: list[Putter]) -> Steps[None]:
-        yield from mover.closes(putters)
-        self._over = True
-
-    @property
-    def unsettled(self) -> str:
-        """What is not over yet."""
-        return "" if self._over else f"{OLD} is not moved into {NEW} yet"
+        self.closes(end, mover, (*putters, mover), lambda: mover.closes(putters))
 
 
-class MoveLife(QueueLife):
+class MoveLife(StepLife):
     """A life of queues with one that is moved into another."""
 
-    def populate(self, world: World) -> None:
-        super().populate(world)
-        hurt = any(isinstance(one, HURTS) for one in self._scenario.faults)
-        self.move = MoveUsers(self._stage, keeps=not hurt)
-        nodes = len(self._scenario.nodes)
-        self.move.add(world, self._dice("move"), nodes, self._scenario.faults_end)
+    dice: ClassVar[str] = "move"
+    ends_in: ClassVar[float] = 0.0
 
-    def unsettled(self, world: World) -> str:
-        """At rest when what is in the new queue was read, too."""
-        return super().unsettled(world) or ("" if self._over else self.move.unsettled)
-
-    def judge(self, world: World) -> None:
-        super().judge(world)
-        self.move.ledger.judge()
+    def users(self, stage: Stage, *, keeps: bool) -> MoveUsers:
+        """Who puts, and who moves."""
+        return MoveUsers(stage, MoveLedger(keeps))

@@ -2,13 +2,25 @@
 
 Some put items into the sources; others take them, from one source or two, put one for each into
 every target, and end the step by the shipped code (`client/queue/step_parts.py`). They die at drawn
-moments. When the load is over one of them does the rest, and takes what is in the targets. Of each
-item that was put there has to be just one in each target, wherever who died. Some steps only put:
-what is in such a step is in both targets or in none, and in none when it is known that it failed.
+moments. Of each item that was put there has to be just one in each target, wherever who died. Some
+steps only put: what is in such a step is in both targets or in none, and in none when it is known
+that it failed.
+
+When the load is over one of them brings it all to its end, in four parts, one after the other:
+
+1. It takes what is left in the sources, until they are empty.
+2. It deletes them. A queue is deleted when each part of the steps that it decided is done, and is
+   known there to be done: so a home that never hears of a part is found.
+3. It reads the targets, until nothing is staged there any more. What is staged is of a step that
+   was told late, or of one that nobody decided: its home is asked when its hold is over.
+4. It deletes the targets, as the sources.
+
+Each part is tried again where a queue can't be asked. One whose only copy is gone can't be for
+ever: then nothing is judged.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import ClassVar, Final
@@ -20,10 +32,11 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.steps import LeaseUpdate
+from snowmelt.client.queue.deleting import delete
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.client.queue.step_parts import HOLD, StepParts
-from snowmelt.core.errors import NoSuchQueue, SnowmeltError
-from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.errors import NoSuchQueue, NotEmpty, SnowmeltError, Unavailable
+from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt_world.families.fifo_actors import Phase, Stage
@@ -59,6 +72,8 @@ class StepLedger(msgspec.Struct):
     drained: bool = False
     committed: int = 0
     """How many steps were told to be."""
+    waits: str = ""
+    """Which queue's steps have parts that are not done."""
 
     def judge(self) -> None:
         """Raises `Broken` for what may not be."""
@@ -204,59 +219,89 @@ class StepUser(User):
     # --- at the end -------------------------------------------------------------------------------
 
     def close(self) -> Steps[None]:
-        """Does what is left, and takes what came of it all."""
+        """Brings it all to its end; the parts are told above."""
         self.opens()
-        vain = 0
+        vain, parts = 0, [self._drains, self._deletes, self._reads, self._deletes_targets]
         while vain < LOST_AFTER:
             try:
-                while (yield from self.step(SOURCES, TARGETS, 20)):
-                    pass
-                if not (yield from self._holds(SOURCES)):
-                    yield pause(seconds(OPEN_FOR))
-                    yield from self.reads(TARGETS)
-                    self.all.drained = True
-                    return
-            except NoSuchQueue:
-                return
+                while parts:
+                    yield from parts[0]()
+                    parts.pop(0)
             except FAILURES:
                 vain += 1
-            yield pause(seconds(1))
+                yield pause(seconds(1))
+            else:
+                self.all.drained = True
+                return
+
+    def _drains(self) -> Steps[None]:
+        empty = False
+        while not empty:
+            while (yield from self.step(SOURCES, TARGETS, 20)):
+                pass
+            empty = not (yield from self._holds(SOURCES))
+            yield pause(seconds(OPEN_FOR if empty else 1))
+
+    def _reads(self) -> Steps[None]:
+        return self.reads(TARGETS)
+
+    def _deletes(self, queues: Sequence[str] = SOURCES) -> Steps[None]:
+        for name in queues:
+            while True:
+                try:
+                    yield from delete(name, False, False, SHORT)
+                except NoSuchQueue:
+                    break
+                except NotEmpty as error:  # a part is not done: its queue may be away
+                    self.all.waits = f"{name} is not deleted: {error}"
+                    yield from self._holds(TARGETS)
+            self.all.waits = ""
+
+    def _deletes_targets(self) -> Steps[None]:
+        return self._deletes(TARGETS)
 
     def _holds(self, queues: Sequence[str]) -> Steps[bool]:
-        """Whether something is there, or may come back."""
+        """Whether something is in one of them, or may come back; raises for one that is away."""
+        holds = False
         for name in queues:
             status = yield from self.queues[name].stats(SHORT)
-            if status.ready or status.leased or status.delayed:
-                return True
-            if status.staged and self.all.keeps and self.awaits_staged:
-                return True
-        return False
+            if status.away:
+                raise Unavailable(f"partitions {status.away} of {name} can't be asked")
+            staged = status.staged if self.all.keeps and self.awaits_staged else 0
+            holds = holds or bool(status.ready or status.leased or status.delayed or staged)
+        return holds
 
     def reads(self, targets: Sequence[str]) -> Steps[None]:
         """Takes all that is in them."""
-        for name in targets:
-            steps = self.queues[name]
-            while True:
-                delivered = yield from self._leased(steps, 100)
-                if delivered is not None:
-                    self.all.came.setdefault(name, {}).update(values_of(delivered))
-                    word = LeaseUpdate(delivered.token, done=delivered.positions)
-                    yield from steps.tell(delivered, word)
-                elif not (yield from self._holds((name,))):
-                    break
-                else:
-                    yield pause(seconds(1))
+        while True:
+            for name in targets:
+                while (yield from self._takes(name)):
+                    pass
+            if not (yield from self._holds(targets)):
+                return
+            yield pause(seconds(1))
+
+    def _takes(self, target: str) -> Steps[bool]:
+        steps = self.queues[target]
+        delivered = yield from self._leased(steps, 100)
+        if delivered is None:
+            return False
+        self.all.came.setdefault(target, {}).update(values_of(delivered))
+        yield from steps.tell(delivered, LeaseUpdate(delivered.token, done=delivered.positions))
+        return True
 
 
 class StepUsers:
-    """All of a life."""
+    """All of a life; when the load is over one of them brings it to its end."""
 
-    def __init__(self, stage: Stage, *, keeps: bool) -> None:
+    waits: ClassVar[str] = "the steps of the queues x and y are not done yet"
+
+    def __init__(self, stage: Stage, ledger: StepLedger) -> None:
         self._stage = stage
-        self.ledger = StepLedger(keeps)
+        self.ledger = ledger
         self._over = False
 
-    def add(self, world: World, dice: Random, nodes: int, end: Instant) -> None:
+    def add(self, dice: Random, nodes: int, end: Instant) -> None:
         """Who puts, and who takes steps."""
         settings = QueueSettings(
             replicas=dice.randint(1, nodes),
@@ -272,39 +317,58 @@ class StepUsers:
             users.append(one)
             count = dice.choice((8, 20, 40))
             one.begin(sorted([Instant(dice.randrange(end)) for _ in range(count)]))
+        self.closes(end, users[0], users, users[0].close)
+
+    def closes(
+        self, at: Instant, one: User, users: Sequence[User], script: Callable[[], Steps[None]]
+    ) -> None:
+        """This one brings it to its end, when nobody is busy any more."""
+        world = self._stage.world
 
         def close() -> None:
             if any(one.busy for one in users):
                 world.at(Instant(world.now + seconds(1)), close)
             else:
-                users[0].run(self._closes(users[0]))
+                one.run(closed())
 
-        world.at(end, close)
+        def closed() -> Steps[None]:
+            yield from script()
+            self._over = True
 
-    def _closes(self, one: StepUser) -> Steps[None]:
-        yield from one.close()
-        self._over = True
+        world.at(at, close)
 
     @property
     def unsettled(self) -> str:
         """What is not over yet."""
-        return "" if self._over else "the steps of the queues x and y are not done yet"
+        return "" if self._over else self.ledger.waits or self.waits
 
 
 class StepLife(QueueLife):
     """A life of queues with some from which items go to others in steps."""
 
+    dice: ClassVar[str] = "steps"
+    ends_in: ClassVar[float] = OPEN_FOR + HOLD
+    """So many seconds longer it takes, for what is staged."""
+
+    def users(self, stage: Stage, *, keeps: bool) -> StepUsers:
+        """Those who take steps."""
+        return StepUsers(stage, StepLedger(keeps))
+
     def populate(self, world: World) -> None:
         super().populate(world)
-        faults = self._scenario.faults
-        hurt = any(isinstance(one, HURTS) for one in faults)
-        self.steps = StepUsers(self._stage, keeps=not hurt)
-        nodes = len(self._scenario.nodes)
-        self.steps.add(world, self._dice("steps"), nodes, self._scenario.faults_end)
+        hurt = any(isinstance(one, HURTS) for one in self._scenario.faults)
+        self.steps = self.users(self._stage, keeps=not hurt)
+        nodes, end = len(self._scenario.nodes), self._scenario.faults_end
+        self.steps.add(self._dice(self.dice), nodes, end)
+
+    @property
+    def bound(self) -> Duration:
+        return Duration(super().bound + seconds(self.ends_in))
 
     def unsettled(self, world: World) -> str:
         """At rest when what is in those queues was taken, too."""
-        return super().unsettled(world) or ("" if self._over else self.steps.unsettled)
+        steps = "" if self._over else self.steps.unsettled
+        return self.steps.ledger.waits or super().unsettled(world) or steps
 
     def judge(self, world: World) -> None:
         super().judge(world)

@@ -72,7 +72,6 @@ class Housed(msgspec.Struct, frozen=True):
     queue: str
     left: CopyCondition
     last_term: int
-    copies_lost: int
     home: Assignment | None = None
 
 
@@ -137,7 +136,7 @@ def housed(
     by_queue = _by_queue(found)
     there = [_housed(queue, by_queue[queue], keepers, lost) for queue in sorted(by_queue)]
     rest = sorted({*bodies} - {*by_queue})
-    return (*there, *(Housed(queue, CopyCondition.LOST, 0, lost) for queue in rest))
+    return (*there, *(Housed(queue, CopyCondition.LOST, 0) for queue in rest))
 
 
 def first_term(houses: Sequence[Housed], known: int = 1) -> int:
@@ -179,16 +178,16 @@ def _latest(found: Sequence[Trace]) -> Assignment | None:
 
 def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -> Housed:
     last, home = max(max(one.term, one.fence) for one in found), _latest(found)
-    gone = lost + sum(one.hurt for one in found)
     deleted = max([one.fence for one in found if one.deleted], default=-1)
     if deleted >= (0 if home is None else home.since):  # rule 6
         grave = buried(queue, last + TERMS_LEFT_OUT)
-        return Housed(queue, CopyCondition.DELETED, last, gone, grave)
+        return Housed(queue, CopyCondition.DELETED, last, grave)
     copies = [one for one in found if one.home is not None and not (one.hurt or one.left)]
     if home is None or not copies:
-        return Housed(queue, CopyCondition.LOST, last, gone)
+        return Housed(queue, CopyCondition.LOST, last)
     last = max(last, home.term)
     best = max(copies, key=lambda one: (one.term, one.step))
+    gone = lost + sum(one.hurt for one in found)
     left = CopyCondition.WHOLE if home.settings.copies_needed > gone else CopyCondition.PART
     mirrors = _mirrors(best.keeper, home.keepers, keepers, home.settings)
     term = last + TERMS_LEFT_OUT
@@ -205,7 +204,7 @@ def _housed(queue: str, found: list[Trace], keepers: Sequence[str], lost: int) -
         wanted=home.wanted,
         maker=home.maker,
     )
-    return Housed(queue, left, last, gone, next_home)
+    return Housed(queue, left, last, next_home)
 
 
 def _mirrors(

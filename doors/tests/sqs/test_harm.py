@@ -53,7 +53,7 @@ def answer(connection: socket.socket) -> tuple[int, bytes]:
 
 
 def status(port: int, raw: bytes) -> int:
-    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
         connection.sendall(raw)
         return answer(connection)[0]
 
@@ -138,7 +138,7 @@ def test_what_is_asked_for_is_signed(doors: Doors) -> None:
     host = f"127.0.0.1:{port}"
     assert status(port, request("{}", *heads, host=host)) == 400  # no action, but a good signature
     again = request("{}", *heads, "X-Amz-Target: AmazonSQS.ListQueues", host=host)
-    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
         connection.sendall(again)
         assert b"x-amz-target is not signed" in answer(connection)[1]
 
@@ -183,7 +183,7 @@ def test_a_strange_envelope_holds_up_no_message(
     sqs.send_message(QueueUrl=url, MessageBody="good")
     words = {"MessageAttributeName.1": "All", "AttributeName.1": "All", "MaxNumberOfMessages": 10}
     form = urlencode({"Action": "ReceiveMessage", "QueueUrl": url} | words)
-    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
         connection.sendall(request(form))
         got = ET.fromstring(answer(connection)[1])
     assert [one.text for one in got.iter() if one.tag.endswith("}Body")] == ["strange", "good"]
@@ -196,7 +196,7 @@ def test_a_strange_envelope_holds_up_no_message(
 def connections(port: int, count: int) -> Iterator[list[socket.socket]]:
     with ExitStack() as stack:
         there = ("127.0.0.1", port)
-        yield [stack.enter_context(socket.create_connection(there, 10)) for _ in range(count)]
+        yield [stack.enter_context(socket.create_connection(there, 60)) for _ in range(count)]
 
 
 def test_bodies_that_are_only_announced_hold_up_nobody(port: int) -> None:

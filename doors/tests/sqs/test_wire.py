@@ -21,7 +21,7 @@ from .conftest import USERS, Doors, client_of
 
 
 def asked(port: int, raw: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
         connection.sendall(raw)
         told = b""
         while b"\r\n\r\n" not in told:
@@ -155,7 +155,7 @@ def test_requests_in_a_row_are_answered_in_order(port: int) -> None:
         b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ListQueues\r\n"
         b"Content-Length: 2\r\n\r\n{}"
     )
-    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
         connection.sendall(one * 5)
         told = b""
         while told.count(b"HTTP/1.1 200") < 5:
@@ -180,7 +180,7 @@ def test_a_program_that_leaves_a_long_poll_leaves_its_message(
     url = sqs.create_queue(QueueName="left", Attributes={"VisibilityTimeout": "60"})["QueueUrl"]
     body = f'{{"QueueUrl": "{url}", "WaitTimeSeconds": 20}}'
     head = "POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
-    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", port), 60) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         while not waiting():
             time.sleep(0.01)

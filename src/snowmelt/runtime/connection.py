@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable
 from time import monotonic, perf_counter
 from typing import Any, Final, Protocol, cast
+from weakref import proxy
 
 from snowmelt.core.errors import (
     AccessDenied,
@@ -118,7 +119,7 @@ class LoopConnection(asyncio.Protocol):
         self._machine = Connection(owner.side(self), limits.frame_bytes, limits.in_flight_bytes)
         self._transport: asyncio.Transport | None = None
         self._deadline = Deadline()
-        self._place = FramePlace(self, owner.arriving, limits)
+        self._place = FramePlace(proxy(self), owner.arriving, limits)  # garbage, rule 3
         self._owed = Owed(owner.ledger, limits, self._machine)
         self._of_node = False
         self._closed = False
@@ -306,7 +307,8 @@ class LoopConnection(asyncio.Protocol):
         """Ends the connection; the other side is told why."""
         if self._closed:
             return
-        self.error = error
+        # Without its trace: that has this connection in it (garbage, rule 3).
+        self.error = None if error is None else error.with_traceback(None)
         blocked = self._machine.blocked
         self._machine.close(None if blocked else error)  # who does not read would not read this
         self.flush()

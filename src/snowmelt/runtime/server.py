@@ -1,7 +1,6 @@
 """A whole process: disk, machines, network and signals, put together and taken down in order."""
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -46,6 +45,7 @@ from snowmelt.runtime.door import Door
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.folders import check_node
+from snowmelt.runtime.garbage import GarbageLooks
 from snowmelt.runtime.http.pages import Pages, Site, SiteContext
 from snowmelt.runtime.http.serving import HttpServer
 from snowmelt.runtime.inquiring import Inquiries
@@ -459,11 +459,7 @@ async def _within(seconds: float, done: Callable[[], bool]) -> None:
 
 def run(config: NodeConfig, ready: Callable[[Address], None] | None = None) -> None:
     """Runs a node until it is told to stop, on the fastest loop there is."""
-    # Python looks through all it holds for cycles now and then, and holds up everybody meanwhile.
-    # Most of it is the modules, which stay for good: 20 to 30 ms of every such look, in the middle
-    # of some message. Without them a look takes some milliseconds.
-    gc.collect()
-    gc.freeze()
+    GarbageLooks().begin()
     raise_open_files(config.limits.connections)
     with asyncio.Runner(loop_factory=new_loop()) as runner:
         runner.run(_serve(config, ready))

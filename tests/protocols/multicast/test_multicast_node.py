@@ -674,6 +674,28 @@ def test_only_so_many_topics_are_in_use_and_unused_ones_make_room(
     assert isinstance(table.publish(N1, b"x"), Published)
 
 
+def test_who_asks_for_more_topics_than_it_may_have_costs_no_look_at_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def costs(most: int) -> int:
+        monkeypatch.setattr("snowmelt.protocols.multicast.node.TOPICS_MAX", most)
+        table = Table((N1,))
+        for at in range(most):
+            table.publish(N1, b"x", name=f"t{at}")
+
+        def refused() -> None:
+            for number in range(50):
+                more = Publish(f"more{number}", 1, (b"x",), POLL)
+                (answer,) = node.handle(Requested(OperationId(NodeId("c"), number), more), now)
+                assert answer.message.error == "Full"
+
+        node, now = table.nodes[N1], table.now
+
+        return lines_of(refused)
+
+    assert costs(1_000) < 2 * costs(100)
+
+
 def test_one_who_pays_for_many_clients_leaves_topics_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -14,7 +14,7 @@ from snowmelt.core.node import Persist, Requested, Send
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.queue.api.calls import Open, Opened
-from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import PARTITIONS_MAX, QueueSettings
 from snowmelt.protocols.queue.controller.creation import QueueCreation
 from snowmelt.protocols.queue.controller.founding import LONGEST, Foundations
 from snowmelt.protocols.queue.limits import LIMITS
@@ -22,6 +22,7 @@ from snowmelt.protocols.queue.messages.home_words import Assignment, LocateQueue
 from snowmelt.protocols.queue.metadata.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.streams import Presence, keeper_of, node_of
+from work import lines_of
 
 MEMBERS = tuple(Nodes(3).members.values())
 OTHERS = 1
@@ -110,6 +111,17 @@ def test_a_queue_whose_master_is_dead_is_not_waited_for_by_the_next_for_long() -
 def master_of(queue: str, nodes: Nodes) -> str:
     keepers = [keeper_of(member) for member in nodes.members.values()]
     return node_of(max(keepers, key=lambda keeper: crc32(f"{queue}/{keeper}".encode())))
+
+
+def test_a_queue_that_waits_to_be_made_costs_no_names_of_partitions_when_it_is_asked_for() -> None:
+    nodes = Nodes(1)
+    node = nodes.nodes[NodeId("n1")]
+    node._outbox.limits = msgspec.structs.replace(LIMITS, foundations=1)
+    creation = node._controller.making
+    creation._foundations.begins(ME.id, LocateQueue("first", QueueSettings(), NodeId("c-1")))
+    ask = LocateQueue("second", QueueSettings(), NodeId("c-1"))
+    creation.where(ME.id, ask)
+    assert lines_of(lambda: creation.where(ME.id, ask)) < 3 * PARTITIONS_MAX
 
 
 def test_what_nobody_waits_for_any_more_is_not_made() -> None:

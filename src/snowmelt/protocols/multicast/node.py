@@ -64,6 +64,9 @@ class MulticastNode:
         self._made = SharesHeld[str]()
         self._makers: dict[str, str] = {}
         """Who pays for each topic that a client of this node named first."""
+        self._full: dict[str, Instant] = {}
+        """Whose topics are all in use, and until when they are not looked through again, however
+        often more are asked for. "" stands for everybody's."""
 
     def handle(self, event: Event[messages.Message], now: Instant) -> Effects:
         match event:
@@ -160,21 +163,22 @@ class MulticastNode:
 
     def _room(self, now: Instant, nodes: int = 1) -> bool:
         """Whether there is room for a topic, once one that nobody uses is forgotten."""
-        if len(self._topics) < TOPICS_MAX * nodes:
-            return True
-        return self._forgets(list(self._topics), now)
+        return len(self._topics) < TOPICS_MAX * nodes or self._forgets("", now)
 
     def _may_make(self, who: str, now: Instant) -> bool:
         """Whether there is room for a topic for which this one pays, and others keep theirs."""
-        if not self._made.has_room(who, 1, TOPICS_MAX):
-            its = [name for name, maker in self._makers.items() if maker == who]
-            return self._forgets(its, now)
-        return self._room(now)
+        has_room = self._made.has_room(who, 1, TOPICS_MAX)
+        return self._room(now) if has_room else self._forgets(who, now)
 
-    def _forgets(self, names: list[str], now: Instant) -> bool:
-        """Whether one of these is used by nobody; it makes room."""
+    def _forgets(self, who: str, now: Instant) -> bool:
+        """Whether a topic of this one, or of anybody, is used by nobody; it makes room."""
+        if now < self._full.get(who, now):
+            return False
+        its = (name for name, maker in self._makers.items() if maker == who)
+        names = its if who else iter(self._topics)
         unused = next((name for name in names if self._topics[name].idle(now)), None)
         if unused is None:
+            self._full[who] = later(now, self._settings.beat)
             return False
         del self._topics[unused]
         maker = self._makers.pop(unused, None)
@@ -226,6 +230,7 @@ class MulticastNode:
 
     def _beat(self, now: Instant) -> Effects:
         self._trim()
+        self._full.clear()
         return [*self._each(lambda topic: topic.beat(now)), self._next_beat(now)]
 
     def _trim(self) -> None:

@@ -106,8 +106,8 @@ class QueueCreation:
         """The home of a queue, or of its first partition (rule 1), or of `some` (rule 3)."""
         known = self._kept.known
         home = known.get(queue)
-        if home is not None or part_of(queue) is not None:
-            return home
+        if home is not None or not self._kept.of_whole.held(queue):
+            return home  # and no other question costs the names of all partitions
         names = part_names(queue, PARTITIONS_MAX if some else 1)
         return next((known[name] for name in names if name in known), None)
 
@@ -144,11 +144,12 @@ class QueueCreation:
             return
         if self._are_too_many(source, where, 1):
             return
-        if self._is_begun(queue):
-            return  # it is asked again
         if not self._foundations.begins(source, where):  # controller, rule 10
             self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
             return
+        if self._is_begun(queue):
+            self._foundations.ended(queue)
+            return  # it is asked again
         master = drawn(queue, presence)
         mirrors = presence.after(master, settings.replicas - 1)
         term, run = self._kept.next_term(queue), presence.run_of(master)

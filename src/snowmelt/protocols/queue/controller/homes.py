@@ -52,6 +52,8 @@ class Homes:
         self.known: dict[str, Assignment] = {}
         self.made = SharesHeld[str]()
         """How many of those each payer had made (`creation.py`, rule 5)."""
+        self.of_whole = SharesHeld[str]()
+        """How many of those are of each queue: its partitions, or itself."""
         self.asleep: dict[str, None] = {}
         """Whose home is not active: they are told again, and no other costs a tick anything."""
         self.graves: dict[str, Assignment] = {}
@@ -181,7 +183,7 @@ class Homes:
         met = self.asleep, self.busy, self._asked, self.floors, self.unreadable
         for known in (self.known, self.graves, *met):
             known.clear()
-        self.made = SharesHeld()
+        self.made, self.of_whole = SharesHeld(), SharesHeld()
 
     def renew(
         self,
@@ -246,6 +248,7 @@ class Homes:
         last = self.known.get(home.queue)
         if last is not None:
             self.made.remove(last.maker)
+            self.of_whole.remove(whole_of(home.queue))
         if home.end is not None:
             self.known.pop(home.queue, None)
             self.asleep.pop(home.queue, None)
@@ -255,6 +258,7 @@ class Homes:
         self.graves.pop(home.queue, None)
         self.known[home.queue] = home
         self.made.add(home.maker)
+        self.of_whole.add(whole_of(home.queue))
         if home.active:
             self.asleep.pop(home.queue, None)
         else:

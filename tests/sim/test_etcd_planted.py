@@ -9,7 +9,7 @@ from snowmelt.core.node import Send
 from snowmelt.protocols.baton import fences
 from snowmelt.protocols.baton.fences import Fences
 from snowmelt.protocols.baton.messages import Stored
-from snowmelt.protocols.baton.registrar import Registrar
+from snowmelt.protocols.baton.token_census import TokenCensuses
 from snowmelt.protocols.baton.values import Values
 from snowmelt.protocols.membership.coordinator import EtcdCoordinator
 from snowmelt.protocols.membership.election import Election
@@ -143,13 +143,15 @@ def a_root_does_not_read_what_values_there_are(patch):
 
 
 def a_root_asks_nobody_but_itself(patch):
-    ask = Registrar._ask
+    ask = TokenCensuses.ask
 
-    def alone(self, name, inquest, view, now):
-        own = tuple(one for one in view.members if one.id == self._here.me)
-        return ask(self, name, inquest, msgspec.structs.replace(view, members=own), now)
+    def alone(self, name, now):
+        asked = ask(self, name, now)
+        if asked:
+            self.of(name)._asked = (self._here.me,)
+        return [one for one in asked if one.target == self._here.me]
 
-    patch.setattr(Registrar, "_ask", alone)
+    patch.setattr(TokenCensuses, "ask", alone)
 
 
 def lived(protocol, seed):

@@ -11,7 +11,9 @@ from snowmelt.core.node import Announced, Expired, Received, Requested
 from snowmelt.protocols.arrow import Branch
 from snowmelt.protocols.baton import BatonNode, BatonSettings
 from snowmelt.protocols.baton.calls import Acquire, Granted, Released
+from snowmelt.protocols.baton.messages import CensusQuery, Predecessor
 from snowmelt.protocols.baton.node import PARTS, PLACES_MAX, BatonAlarm
+from snowmelt.protocols.baton.token_census import AT_ONCE
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.membership import Current, Member, View
 from snowmelt_world.families import family
@@ -164,6 +166,47 @@ def test_names_beyond_some_cost_no_more_of_a_beat():
         took.append(lines)
     few, many = took
     assert many < 2 * few
+
+
+def asked(bench: Bench) -> list[str]:
+    """Names whose census is on its way to the second node."""
+    return [
+        message.name
+        for _, target, message in bench.words
+        if isinstance(message, CensusQuery) and target == "n2"
+    ]
+
+
+def wanted(count: int) -> Bench:
+    """Thousands of names that nobody knows are wanted, and nobody hears of the censuses."""
+    bench = Bench(2)
+    for number in range(count):
+        bench.want("c-many", "n1", number + 1, f"name{number}")
+    bench.pass_time(seconds(0.1), but=(CensusQuery,))
+    return bench
+
+
+def test_of_thousands_of_censuses_so_many_are_under_way_and_the_others_have_their_turn() -> None:
+    bench = wanted(1_000)
+    assert len(asked(bench)) == AT_ONCE
+    bench.run(but=(Predecessor,))
+    states = {bench.answer(one) for one in bench.answers}
+    assert len(bench.answers) == 1_000
+    assert all(isinstance(state, Granted) for state in states)
+
+
+def test_who_answers_late_is_not_asked_for_all_of_them_again_and_again() -> None:
+    bench = wanted(1_000)
+    bench.pass_time(seconds(6), but=(CensusQuery,))
+    assert len(asked(bench)) < 5 * AT_ONCE
+
+
+def test_what_the_root_kept_of_names_is_dropped_when_nobody_complains_any_more() -> None:
+    bench = wanted(1_000)
+    bench.run()
+    bench.gone("c-many", "n1")
+    bench.pass_time(seconds(30))
+    assert len(bench.machine("n1")._registrar.censuses) <= AT_ONCE
 
 
 def test_lives_are_as_good_where_arrows_follow_late(monkeypatch):

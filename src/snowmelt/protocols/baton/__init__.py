@@ -141,6 +141,14 @@ Where etcd decides, the root goes with whoever leads (`stable.py`, `newest.py`):
     within one machine, and is with nobody else, may be lost with that machine until then; nothing
     else that was handed on is.
 
+Of thousands of names (`token_census.py`):
+
+21. *In line.* So many censuses are under way at once. Other names stand in line, each once, and
+    have their turn when there is a verdict, or when not all have answered one for long. Meanwhile
+    who is asked anew, since some were late, is given twice the time: else those who are busy would
+    never be in time. Beyond as many names, what the root keeps of one is dropped when nobody has
+    complained for a while, unless it knows of nobody who has the baton: since when counts (12).
+
 So as long as clocks run equally fast and nobody sleeps through a lease, there is one holder at a
 time; and when they don't, whoever checks the fence never takes an older holder's word after a newer
 one's. While nobody leads for longer than members are current, nobody holds anything.

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from snowmelt.core.instant import Duration, Instant, since
+from snowmelt.core.instant import Instant, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Note, Reply, Send, Started
 from snowmelt.protocols.baton import messages
@@ -19,15 +19,11 @@ from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.retired_names import LINES_MAX, NameRecord
 from snowmelt.protocols.baton.stable import InEtcd, OnDisk
-from snowmelt.protocols.baton.token_census import TokenCensus, Verdict
+from snowmelt.protocols.baton.token_census import TokenCensus, TokenCensuses, Verdict
 from snowmelt.protocols.baton.values import SavedValue, Values
 from snowmelt.protocols.calling import Declined, Elsewhere
-from snowmelt.protocols.membership import Leads, View
+from snowmelt.protocols.membership import Leads
 from snowmelt.protocols.membership.records import BATONS
-
-FRESH_BEATS: Final = 12
-"""A complaint is forgotten after so many beats; it comes again as long as it has a cause."""
-ASK_AGAIN_BEATS: Final = 2
 
 
 class Registrar:
@@ -36,9 +32,7 @@ class Registrar:
     def __init__(self, here: NodeContext, names: Names) -> None:
         self._here = here
         self._names = names
-        self._inquests: dict[str, TokenCensus] = {}
-        self._asked = 0
-        """How many censuses there were, of all names: none has a number that another had."""
+        self.censuses: Final = TokenCensuses(here)
         self._called_in: set[str] = set()
         """Tokens that are to rest here, since nobody uses them."""
         tickets, stable = count(), InEtcd(here.me) if here.etcd else OnDisk()
@@ -67,7 +61,7 @@ class Registrar:
         """Rule 18: what this process knows of an earlier time in which it led counts no more."""
         rows = {key.encode(): value for key, value in leads.batons}
         self._heir, self._since = KEY in rows, now
-        self._inquests.clear()
+        self.censuses.clear()
         self._called_in.clear()
         effects = self._fences.lead(rows.pop(KEY, None), now)
         found, notes = self._values.lead({key.decode(): value for key, value in rows.items()})
@@ -81,8 +75,8 @@ class Registrar:
         self._values.lead_no_more()
 
     def flush(self, now: Instant) -> Effects:
-        # Rule 20.
-        return self._values.flush(now)
+        """On the beat, and when there is something: rules 20 and 21."""
+        return [*self._values.flush(now), *self.censuses.beat(now)]
 
     def _learn(self, name: str, kept: SavedValue) -> None:
         """What a baton that is made here begins with, whether anybody uses the name or not."""
@@ -155,46 +149,37 @@ class Registrar:
 
     def complained(self, word: messages.Complaint, now: Instant) -> Effects:
         """Rule 11: all are asked, unless they are being asked."""
-        view = self._here.led
-        if view is None:
+        if self._here.led is None:
             return []
-        inquest = self._inquests.setdefault(word.name, TokenCensus())
-        inquest.complain(word.place, now, orphan=word.orphan)
-        return self._ask(word.name, inquest, view, now)
-
-    def _ask(self, name: str, inquest: TokenCensus, view: View, now: Instant) -> Effects:
-        patience = Duration(ASK_AGAIN_BEATS * self._here.settings.beat)
-        asked = inquest.begun
-        if asked is not None and inquest.census.epoch == view.epoch and now - asked < patience:
-            return []
-        self._asked += 1
-        census = messages.CensusRound(view.epoch, self._asked)
-        members = [one.id for one in view.members]
-        inquest.begin(census, members, now)
-        return [Send(node, messages.CensusQuery(name, census)) for node in members]
+        self.censuses.of(word.name).complain(word.place, now, orphan=word.orphan)
+        return [*self.censuses.ask(word.name, now)]
 
     def told(self, source: NodeId, told: messages.CensusReply, now: Instant) -> Effects:
-        inquest = self._inquests.get(told.name)
-        view = self._here.view
-        if inquest is None or view is None or told.census.epoch != view.epoch:
+        inquest = self.censuses.get(told.name)
+        if inquest is None or told.census.epoch != self._here.epoch:
             return []
         verdict = inquest.hear(source, told)
+        if verdict is Verdict.OPEN:
+            return []
+        return [*self._act(told.name, inquest, verdict, now), *self.censuses.ended(told.name, now)]
+
+    def _act(self, name: str, inquest: TokenCensus, verdict: Verdict, now: Instant) -> Effects:
         if verdict in (Verdict.RESTS, Verdict.LOST) and inquest.asleep:
-            return self._call_in(told.name, now)
+            return self._call_in(name, now)
         match verdict:
             case Verdict.DOUBLED:
                 (_, first), *others = inquest.having
-                return [Send(node, messages.Void(told.name, first.fence - 1)) for node, _ in others]
+                return [Send(node, messages.Void(name, first.fence - 1)) for node, _ in others]
             case Verdict.RESTS:
-                return self._point(told.name, inquest, now)
+                return self._point(name, inquest, now)
             case Verdict.LOST:
-                return self._make(told.name, inquest, now)
+                return self._make(name, inquest, now)
             case _:
                 return []
 
     def _point(self, name: str, inquest: TokenCensus, now: Instant) -> Effects:
         node, has = inquest.having[0]
-        place = inquest.choose(now, self._fresh, has.fence, self._here)
+        place = inquest.choose(now, self.censuses.fresh, has.fence, self._here)
         return [] if place is None else [Send(node, messages.Follow(name, has.fence, place))]
 
     def _make(self, name: str, inquest: TokenCensus, now: Instant) -> Effects:
@@ -223,7 +208,7 @@ class Registrar:
         fence, again = inquest.next_fence(max(first, self._names.folds.floor)), inquest.ever
         if not self._fences.covers(fence + 1):
             return self._fences.saw(fence + 1)
-        place = inquest.choose(now, self._fresh, 0, self._here)
+        place = inquest.choose(now, self.censuses.fresh, 0, self._here)
         if place is None:
             return []
         inquest.lost = None
@@ -239,22 +224,22 @@ class Registrar:
             where = f"in etcd: put {BATONS}{name} back there"
         text = f"the value of baton {name!r} can't be read {where}, or give it up with:"
         text += f" snowmelt baton reset {name}"
-        nodes = inquest.complaining(now, self._fresh, self._here)
+        nodes = inquest.complaining(now, self.censuses.fresh, self._here)
         return [Send(node, messages.Spoiled(name, text)) for node in nodes]
 
     # --- names that nobody uses -------------------------------------------------------------------
 
     def quiet(self, source: NodeId, word: messages.Quiet, now: Instant) -> Effects:
         """Rule 15: a node does not use it; maybe nobody does."""
-        view, name = self._here.led, word.name
-        if view is None:
+        name = word.name
+        if self._here.led is None:
             return []
         line = self._names.folds.get(name)
         if line.made and word.fence <= line.fence:
             return [
                 Send(source, messages.Fold(name, line.fence))
             ]  # it has not heard it, or did not fold
-        return self._ask(name, self._inquests.setdefault(name, TokenCensus()), view, now)
+        return [*self.censuses.ask(name, now)]
 
     def _call_in(self, name: str, now: Instant) -> Effects:
         """The token is to rest here, and all arrows to lead here."""
@@ -272,7 +257,7 @@ class Registrar:
 
     def folded(self, name: str) -> Effects:
         """This node has folded it: no more is to be known of it."""
-        self._inquests.pop(name, None)
+        self.censuses.forget(name)
         self._called_in.discard(name)
         line = self._names.folds.get(name)
         if not line.made or line.value:
@@ -294,10 +279,6 @@ class Registrar:
             )
             return self.backup(self._here.me, word)
         return [Send(one.id, messages.Fold(name, relay.fence)) for one in view.members]
-
-    @property
-    def _fresh(self) -> Duration:
-        return Duration(FRESH_BEATS * self._here.settings.beat)
 
 
 def _voids(made: dict[str, int], name: str, fence: int) -> None:

@@ -1,14 +1,33 @@
-"""The root's search for one baton that somebody waits for in vain: rules 11 and 12."""
+"""The root's search for batons that somebody waits for in vain: rules 11, 12 and 21."""
 
 from enum import Enum
+from itertools import islice
+from typing import Final
 
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId
+from snowmelt.core.node import Send
 from snowmelt.protocols.arrow import OrderPlace
 from snowmelt.protocols.baton.context import NodeContext
-from snowmelt.protocols.baton.messages import BatonState, CensusReply, CensusRound, Version
+from snowmelt.protocols.baton.messages import (
+    BatonState,
+    CensusQuery,
+    CensusReply,
+    CensusRound,
+    Version,
+)
+
+AT_ONCE: Final = 200
+"""So many are under way; the answers to all of them come within some milliseconds."""
+LOOKED_AT: Final = 20
+"""So many names are looked at on one beat: whether all is over there."""
+FRESH_BEATS: Final = 12
+"""A complaint is forgotten after so many beats; it comes again as long as it has a cause."""
+ASK_AGAIN_BEATS: Final = 2
+DOUBLINGS_MAX: Final = 2
+"""So often that wait doubles while others stand in line: who is busy would never be in time."""
 
 
 class Complained(msgspec.Struct):
@@ -50,14 +69,35 @@ class TokenCensus:
         self._answers: dict[NodeId, CensusReply] = {}
         self._complaints: dict[OrderPlace, Complained] = {}
         self._rested: int = 0
+        self.again: int = 0
+        """So often all were asked anew since the last verdict."""
 
     def complain(self, place: OrderPlace, now: Instant, *, orphan: bool) -> None:
         self._complaints[place] = Complained(place, orphan, now)
 
     def begin(self, census: CensusRound, members: list[NodeId], now: Instant) -> None:
+        again = self.begun is not None and self.census.epoch == census.epoch
+        self.again = min(self.again + 1, DOUBLINGS_MAX) if again else 0
         self.census = census
         self.begun = now
         self._asked, self._answers = tuple(members), {}
+
+    def waits(self, epoch: int, now: Instant, patience: Duration) -> bool:
+        """Whether answers to its census may yet come."""
+        if self.begun is None or self.census.epoch != epoch:
+            return False
+        return now - self.begun < patience
+
+    def judged(self) -> None:
+        """What was answered has been made use of."""
+        if self.begun is None:
+            self._answers = {}
+
+    def over(self, now: Instant, fresh: Duration, here: NodeContext) -> bool:
+        """Whether nobody has complained for long, and nothing is known that counts later."""
+        self._forget(now, fresh, here)
+        waits = self.waits(here.epoch, now, fresh)
+        return not (self._complaints or waits or self.lost is not None)
 
     def hear(self, source: NodeId, told: CensusReply) -> Verdict:
         """An answer; the last one brings the verdict."""
@@ -130,3 +170,89 @@ class TokenCensus:
             for place, one in self._complaints.items()
             if now - one.at <= fresh and here.has(place.node)
         }
+
+
+class TokenCensuses:
+    """Those of all names (rule 21)."""
+
+    def __init__(self, here: NodeContext) -> None:
+        self._here = here
+        self._of: dict[str, TokenCensus] = {}
+        self._asked = 0
+        """How many censuses there were, of all names: none has a number that another had."""
+        self._under_way: dict[str, None] = {}
+        self._line: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def get(self, name: str) -> TokenCensus | None:
+        return self._of.get(name)
+
+    def of(self, name: str) -> TokenCensus:
+        """All that is kept of a name, from now on."""
+        return self._of.setdefault(name, TokenCensus())
+
+    def forget(self, name: str) -> None:
+        """No more is to be known of it."""
+        self._of.pop(name, None)
+        self._under_way.pop(name, None)
+        self._line.pop(name, None)
+
+    def clear(self) -> None:
+        for name in list(self._of):
+            self.forget(name)
+
+    def ask(self, name: str, now: Instant) -> list[Send[CensusQuery]]:
+        """Asks all members, unless they are being asked, or others are before it."""
+        view, inquest = self._here.led, self.of(name)
+        doublings = inquest.again if self._line else 0
+        patience = Duration((ASK_AGAIN_BEATS * self._here.settings.beat) << doublings)
+        if view is None or inquest.waits(view.epoch, now, patience):
+            return []
+        if name not in self._under_way and len(self._under_way) >= AT_ONCE:
+            self._line[name] = None
+            return []
+        self._line.pop(name, None)
+        self._under_way.pop(name, None)
+        self._under_way[name] = None  # they stand in the order in which they began
+        self._asked += 1
+        census = CensusRound(view.epoch, self._asked)
+        members = [one.id for one in view.members]
+        inquest.begin(census, members, now)
+        return [Send(node, CensusQuery(name, census)) for node in members]
+
+    def ended(self, name: str, now: Instant) -> list[Send[CensusQuery]]:
+        """There is a verdict, and what it led to is done: others have their turn."""
+        inquest = self._of.get(name)
+        if inquest is not None:
+            inquest.judged()
+        self._under_way.pop(name, None)
+        return self._next(now)
+
+    def beat(self, now: Instant) -> list[Send[CensusQuery]]:
+        """Those that not all have answered for long hold up no others; what is over is dropped."""
+        for name in [one for one in self._under_way if not self._hears(one, now)]:
+            del self._under_way[name]
+        beyond = max(0, len(self._of) - AT_ONCE)
+        for name in list(islice(self._of, min(LOOKED_AT, beyond))):
+            inquest = self._of.pop(name)
+            if name in self._line or not inquest.over(now, self.fresh, self._here):
+                self._of[name] = inquest
+        return self._next(now)
+
+    def _next(self, now: Instant) -> list[Send[CensusQuery]]:
+        effects: list[Send[CensusQuery]] = []
+        while self._line and len(self._under_way) < AT_ONCE:
+            name = next(iter(self._line))
+            del self._line[name]
+            effects += self.ask(name, now)
+        return effects
+
+    def _hears(self, name: str, now: Instant) -> bool:
+        return self._of[name].waits(self._here.epoch, now, self.fresh)
+
+    @property
+    def fresh(self) -> Duration:
+        """How long a complaint counts."""
+        return Duration(FRESH_BEATS * self._here.settings.beat)

@@ -28,6 +28,10 @@ def test_a_share_is_written_as_the_system_wants_it(tmp_path: Path, unified: bool
     shares.bound(77, 0.05)
     group = (tmp_path if unified else tmp_path / "cpu") / "bench" / "77"
     assert (group / "cgroup.procs").read_text() == "77"
+    shares.bound(78, 0.05)
+    shares.bound(77, 0.05)
+    weight = group.parent / ("cpu.weight" if unified else "cpu.shares")
+    assert weight.read_text() == ("200" if unified else "2048"), "as much as two programs"
     if unified:
         assert (group / "cpu.max").read_text() == f"2000 {PERIOD_US}"
         assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"

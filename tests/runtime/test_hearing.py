@@ -21,7 +21,7 @@ from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Recall, Recalled, Remember
 from snowmelt.protocols.membership.messages import Heartbeat
 from snowmelt.protocols.multicast.calls import Listen
-from snowmelt.runtime import hearing
+from snowmelt.runtime import hearing, recent_costs
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.hearing import HELD_UP, Hearing
 
@@ -30,9 +30,20 @@ ONCE = 0.001
 
 
 class Clock:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, processor: float = 1.0) -> None:
         self.now = 0.0
         monkeypatch.setattr(hearing, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(recent_costs, "thread_time", lambda: self.now * processor)
+
+    def loop(self) -> Any:
+        """A loop in which timers are due at once, and this clock goes on by as much."""
+        real = asyncio.get_running_loop()
+
+        def call_later(seconds: float, work: Callable[[], None]) -> Any:
+            self.now += seconds
+            return real.call_soon(work)
+
+        return SimpleNamespace(call_soon=real.call_soon, call_later=call_later)
 
 
 class Asking:
@@ -184,17 +195,7 @@ async def test_an_account_rests_while_a_node_does_not_read(
 ) -> None:
     clock, all_of = Clock(monkeypatch), Hearing()
     node, flood = Asking(clock, "", 0), Asking(clock, "flood", MANY)
-    loop = asyncio.get_running_loop()
-
-    class Loop:
-        def call_soon(self, work: Callable[[], None]) -> Any:
-            return loop.call_soon(work)
-
-        def call_later(self, seconds: float, work: Callable[[], None]) -> Any:
-            clock.now += seconds
-            return loop.call_soon(work)
-
-    monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(get_running_loop=Loop))
+    monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(get_running_loop=clock.loop))
     all_of.full(node)
     all_of.add(flood)
     await turns(200)
@@ -209,6 +210,30 @@ async def test_an_account_rests_while_a_node_does_not_read(
     heard, then = flood.heard, clock.now
     await turns(50)
     assert (flood.heard - heard) * ONCE > 0.9 * (clock.now - then)
+
+
+@pytest.mark.parametrize(
+    ("processor", "others", "least", "most"),
+    [(0.4, True, 0.4, 0.6), (0.4, False, 0.99, 1.01), (1.0, True, 0.9, 1.01)],
+)
+async def test_who_had_most_rests_where_the_system_holds_this_process_up_and_others_ask(
+    monkeypatch: pytest.MonkeyPatch, processor: float, others: bool, least: float, most: float
+) -> None:
+    clock, all_of = Clock(monkeypatch, processor), Hearing()
+    monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(get_running_loop=clock.loop))
+    flood, honest = Asking(clock, "flood", MANY), Asking(clock, "shop", 0, ONCE / 10)
+    all_of.add(flood)
+    waited = 0.0
+    for _ in range(300):
+        if others:
+            honest.calls, before = 1, clock.now
+            all_of.add(honest)
+            while honest.calls:
+                await asyncio.sleep(0)
+            waited = max(waited, clock.now - before)
+        await turns(3)
+    assert least < flood.heard * ONCE / clock.now < most
+    assert waited < 0.01, "who had little does not rest"
 
 
 class Broken(Asking):

@@ -8,16 +8,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from runtime.network import Stranger
 from snowmelt.cli.local import LocalCluster, LocalNode, free_port
-from snowmelt.core.names import Address
+from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo import Echo, Remember, Remembered
 from snowmelt.protocols.membership import Member, View
-from snowmelt.runtime import near
+from snowmelt.runtime import near, server
+from snowmelt.runtime.server import NodeConfig
 from snowmelt.wire.codec import MessageDecoder
 from snowmelt.wire.framing import HEADER_BYTES, Kind
 from snowmelt.wire.greeting import Goodbye, heard
@@ -128,6 +130,24 @@ def test_all_find_the_node_that_decides_again_after_it_was_killed(cluster: Local
         assert time.monotonic() < deadline
     first.start()
     assert cluster.wait_for(["n1", "n2", "n3"], 20).epoch > epoch
+
+
+def test_a_thread_of_a_node_does_not_wait_long_while_its_loop_computes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = list[float]()
+
+    async def serve(*_: object) -> None:
+        seen.append(sys.getswitchinterval())
+
+    monkeypatch.setattr(server, "_serve", serve)
+    monkeypatch.setattr(server, "GarbageLooks", Mock())
+    usual = sys.getswitchinterval()
+    try:
+        server.run(NodeConfig(id=NodeId("n1"), listen=Address("127.0.0.1", 0), data=Path("none")))
+    finally:
+        sys.setswitchinterval(usual)
+    assert seen == [pytest.approx(server.SWITCH_SECONDS)]
 
 
 def test_logs_are_one_json_object_a_line(cluster: LocalCluster) -> None:

@@ -14,7 +14,11 @@ cut into frames as they come (`connection.py`), and a turn of the loop hears the
 5. While a node does not read what this one says to it (`slows`), an account rests after its slice,
    `HELD_UP` times as long: what it asks would mostly heap up here. Who asks for less than that does
    not see it.
-6. When nobody waits, what each has cost is forgotten. And what comes then is heard at once, as
+6. Where the system holds this process up and several accounts ask, one that had more than an equal
+   part lately (`recent_costs.py`) rests after its slice, as long as that took by the clock. Else
+   the others would wait for what the system takes back of the processor, though it was not they
+   who used it up.
+7. When nobody waits, what each has cost is forgotten. And what comes then is heard at once, as
    long as the loop has little to do: to let it go round first costs a call to the system.
 """
 
@@ -26,6 +30,8 @@ from itertools import count
 from time import perf_counter
 from typing import Final, Generic, Protocol, TypeVar
 
+from snowmelt.runtime.recent_costs import RecentCosts
+
 K = TypeVar("K", bound=Hashable)
 
 NODES_SECONDS: Final = 0.01
@@ -33,9 +39,9 @@ TURN_SECONDS: Final = 0.003
 SLICE_SECONDS: Final = 0.001
 """A slice ends after so long, or after `connection.SLICE_FRAMES`."""
 AT_ONCE_SECONDS: Final = 0.001
-"""So much of each `TURN_SECONDS` is heard at once (rule 6)."""
+"""So much of each `TURN_SECONDS` is heard at once (rule 7)."""
 HELD_UP: Final = 8
-REST_SECONDS: Final = 0.005
+REST_SECONDS: Final = 0.001
 """So often it is looked whose rest is over."""
 REMEMBERED_MAX: Final = 1_000
 """Beside those that wait, what so many have cost is remembered."""
@@ -113,6 +119,7 @@ class Hearing:
         self._due = False
         self._full: set[Line] = set()
         """Nodes that do not read (rule 5)."""
+        self._recent = RecentCosts()
         self._rests: dict[str, float] = {}
         """Until when each account rests."""
         self._look: asyncio.TimerHandle | None = None
@@ -176,7 +183,7 @@ class Hearing:
         finally:  # whatever one raised, the others are heard
             if self._nodes or self._accounts:
                 self._turn_soon()
-            elif not self._rests:  # rule 6
+            elif not self._rests:  # rule 7
                 self._accounts = LeastFirst()
 
     def _hear_one(self, now: float) -> float:
@@ -200,8 +207,9 @@ class Hearing:
         cost, line.refused = end - now + line.refused * SLICE_SECONDS, 0
         lines.paid(line, cost)
         self._accounts.paid(account, cost)
-        if self._full:
-            self._rests[account] = end + HELD_UP * (end - now)
+        self._recent.add(account, end - now, end)
+        if self._full or self._recent.rests(account):
+            self._rests[account] = end + (HELD_UP if self._full else 1) * (end - now)
             if self._look is None:
                 self._look_soon()
         elif lines:
@@ -215,7 +223,7 @@ class Hearing:
     def _look_at_rests(self) -> None:
         """Who has rested asks on."""
         self._look, now = None, perf_counter()
-        over = [one for one, end in self._rests.items() if end <= now or not self._full]
+        over = [one for one, end in self._rests.items() if end <= now]
         for account in over:
             del self._rests[account]
             if account in self._clients:

@@ -3,6 +3,9 @@
 On one machine with few cores a pair of processes may keep all of them at work, and then nothing can
 be learnt about more pairs. Where every process is given the same small share of a core, each is as
 fast as one on a small machine of its own, and many of them fit. Needs root.
+
+To the rest of the machine a folder of groups is one program, however many live in it. So it weighs
+as much as its groups: where others use the machine, each process has its part of what is left.
 """
 
 import contextlib
@@ -12,6 +15,10 @@ from typing import Final
 
 MOUNTED: Final = Path("/sys/fs/cgroup")
 PERIOD_US: Final = 40_000
+WEIGHT: Final = 1_024
+"""Of one process, in the first version; in the second it is `WEIGHT_UNIFIED`."""
+WEIGHT_UNIFIED: Final = 100
+WEIGHT_UNIFIED_MOST: Final = 10_000
 
 
 class Unbounded(Exception):
@@ -42,7 +49,9 @@ class Shares:
         Said again, the share is another one: so what begins may begin fast.
         """
         group = self.folder / str(process)
-        group.mkdir(exist_ok=True)
+        if not group.is_dir():
+            group.mkdir()
+            self._weigh()
         quota = round(share * self._period_us)
         if self.unified:
             (group / "cpu.max").write_text(f"{quota} {self._period_us}")
@@ -50,6 +59,14 @@ class Shares:
             (group / "cpu.cfs_period_us").write_text(str(self._period_us))
             (group / "cpu.cfs_quota_us").write_text(str(quota))
         (group / "cgroup.procs").write_text(str(process))
+
+    def _weigh(self) -> None:
+        count = sum(one.is_dir() for one in self.folder.iterdir())
+        if self.unified:
+            weight = min(count * WEIGHT_UNIFIED, WEIGHT_UNIFIED_MOST)
+            (self.folder / "cpu.weight").write_text(str(weight))
+        else:
+            (self.folder / "cpu.shares").write_text(str(count * WEIGHT))
 
     def bound_me(self, share: float) -> None:
         """The same for the process that calls."""

@@ -170,6 +170,24 @@ def test_with_orderly_leaves_it_has_fewer_again_and_all_is_there() -> None:
     assert bench.copies() == (2, 2, 2)
 
 
+def test_who_comes_back_is_not_sent_some_steps_of_those_it_lacks() -> None:
+    """Its leader made steps while it had no followers, and kept none of these."""
+    bench = Bench(2, here=2)
+    bench.make()
+    bench.run(3)
+    bench.leave("n2")
+    bench.kill("n2")
+    bench.view()
+    bench.run(2)
+    for number in range(2, 8):
+        assert isinstance(bench.put("n1", number), PutDone)
+    bench.sent.clear()
+    bench.join("n2")
+    bench.run(3)
+    assert bench.copies() == (2, 2, 2)
+    assert not bench.messages("AppendRejected")
+
+
 def test_while_one_that_has_a_copy_is_away_the_last_but_one_may_not_leave() -> None:
     bench = Bench(3, here=3)
     bench.make()

@@ -54,7 +54,7 @@ def traced(
     copy: Copy, state: QueueState, status: ItemStatus, position: int, wall: int, *, names: bool
 ) -> TracedItem:
     """What is known of an item; without `names` not who did it."""
-    steps = _without_gaps(copy)
+    steps = _last(copy)
     walk = _Walk(position, state.settings.lease / SECOND, lives=position in state.batches.live)
     if steps and copy.traced is not None and copy.traced[0] == steps[0].after.step:
         walk.status = _STATUS(copy.traced[1])
@@ -77,15 +77,10 @@ def traced(
     return TracedItem(status, tuple(told), since, times.of(since)[1], copy.head.step, left_out)
 
 
-def _without_gaps(copy: Copy) -> list[Append]:
-    """The last steps, each behind the one before; there are gaps where it had no followers."""
-    steps, head = list[Append](), copy.head
-    for step in islice(reversed(copy.recent), STEPS_MAX):
-        if step.head != head:
-            break
-        steps.append(step)
-        head = step.after
-    return steps[::-1]
+def _last(copy: Copy) -> list[Append]:
+    """The last steps; none where a leader without followers kept none."""
+    steps = list(islice(reversed(copy.recent), STEPS_MAX))[::-1]
+    return steps if steps and steps[-1].head == copy.head else []
 
 
 def _put_before(state: QueueState, status: ItemStatus, position: int) -> list[TraceEvent]:

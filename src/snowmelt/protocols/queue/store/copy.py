@@ -150,8 +150,11 @@ class Copy:
         """Keeps a step, and as many of those before it as may be of use.
 
         That is some bytes of them; and more, but not too many, of those behind the `least` that
-        somebody has.
+        somebody has. Steps before a gap are of no use: a leader without followers keeps none.
         """
+        if self.recent and self.recent[-1].head != step.after:
+            self.recent.clear()
+            self.recent_bytes = 0
         self.recent.append(step)
         self.recent_bytes += step.weight
         while self.recent_bytes > RECENT_BYTES:

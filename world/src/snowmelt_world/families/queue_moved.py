@@ -116,8 +116,6 @@ class Mover(StepUser):
     """Moves the old queue into the new one, and is killed at times."""
 
     names: ClassVar[tuple[str, ...]] = (OLD, NEW)
-    awaits_staged = False
-    """A queue that decided steps is deleted when these are done: what is staged is of none."""
     all: MoveLedger
 
     def _act(self) -> None:
@@ -232,4 +230,4 @@ class MoveLife(StepLife):
 
     def users(self, stage: Stage, *, keeps: bool) -> MoveUsers:
         """Who puts, and who moves."""
-        return MoveUsers(stage, MoveLedger(keeps))
+        return MoveUsers(stage, MoveLedger(keeps, awaits=False))

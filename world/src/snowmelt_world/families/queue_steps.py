@@ -6,14 +6,14 @@ moments. Of each item that was put there has to be just one in each target, wher
 steps only put: what is in such a step is in both targets or in none, and in none when it is known
 that it failed.
 
-When the load is over one of them brings it all to its end, in four parts, one after the other:
+When the load is over one of them brings it all to its end, one part after the other:
 
 1. It takes what is left in the sources, until they are empty.
 2. It deletes them. A queue is deleted when each part of the steps that it decided is done, and is
    known there to be done: so a home that never hears of a part is found.
-3. It reads the targets, until nothing is staged there any more. What is staged is of a step that
-   was told late, or of one that nobody decided: its home is asked when its hold is over.
-4. It deletes the targets, as the sources.
+3. It reads one target, until nothing is staged there any more, and deletes it. What is staged is of
+   a step that nobody decided: its home is asked when its hold is over.
+4. So it does with the other. The first may have decided steps: each has its part here by now.
 
 Each part is tried again where a queue can't be asked. One whose only copy is gone can't be for
 ever: then nothing is judged.
@@ -62,6 +62,8 @@ class StepLedger(msgspec.Struct):
 
     keeps: bool
     """Whether no disk is lost or damaged."""
+    awaits: bool
+    """Whether nothing is staged in the end: it is held by the wall clock, and that may be wrong."""
     asked: dict[str, None] = {}
     sure: dict[str, None] = {}
     """Those of which the put was answered."""
@@ -110,8 +112,6 @@ class StepUser(User):
     """Puts, and takes steps."""
 
     names: ClassVar[tuple[str, ...]] = (*SOURCES, *TARGETS)
-    awaits_staged: ClassVar[bool] = True
-    """What is staged may be of a step that is decided, and is not told there yet."""
 
     def __init__(self, stage: Stage, name: str, chance: Random, ledger: StepLedger) -> None:
         unused = DeletedLedger(name, keeps=False, knows=False)
@@ -221,7 +221,10 @@ class StepUser(User):
     def close(self) -> Steps[None]:
         """Brings it all to its end; the parts are told above."""
         self.opens()
-        vain, parts = 0, [self._drains, self._deletes, self._reads, self._deletes_targets]
+        parts: list[Callable[[], Steps[None]]] = [self._drains, partial(self._deletes, SOURCES)]
+        for name in TARGETS:
+            parts += partial(self.reads, (name,)), partial(self._deletes, (name,))
+        vain = 0
         while vain < LOST_AFTER:
             try:
                 while parts:
@@ -242,10 +245,7 @@ class StepUser(User):
             empty = not (yield from self._holds(SOURCES))
             yield pause(seconds(OPEN_FOR if empty else 1))
 
-    def _reads(self) -> Steps[None]:
-        return self.reads(TARGETS)
-
-    def _deletes(self, queues: Sequence[str] = SOURCES) -> Steps[None]:
+    def _deletes(self, queues: Sequence[str]) -> Steps[None]:
         for name in queues:
             while True:
                 try:
@@ -257,9 +257,6 @@ class StepUser(User):
                     yield from self._holds(TARGETS)
             self.all.waits = ""
 
-    def _deletes_targets(self) -> Steps[None]:
-        return self._deletes(TARGETS)
-
     def _holds(self, queues: Sequence[str]) -> Steps[bool]:
         """Whether something is in one of them, or may come back; raises for one that is away."""
         holds = False
@@ -267,7 +264,7 @@ class StepUser(User):
             status = yield from self.queues[name].stats(SHORT)
             if status.away:
                 raise Unavailable(f"partitions {status.away} of {name} can't be asked")
-            staged = status.staged if self.all.keeps and self.awaits_staged else 0
+            staged = status.staged if self.all.awaits else 0
             holds = holds or bool(status.ready or status.leased or status.delayed or staged)
         return holds
 
@@ -352,7 +349,7 @@ class StepLife(QueueLife):
 
     def users(self, stage: Stage, *, keeps: bool) -> StepUsers:
         """Those who take steps."""
-        return StepUsers(stage, StepLedger(keeps))
+        return StepUsers(stage, StepLedger(keeps, awaits=keeps and not self._wrong_dates))
 
     def populate(self, world: World) -> None:
         super().populate(world)

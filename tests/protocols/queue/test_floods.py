@@ -152,3 +152,23 @@ def test_of_many_who_wait_to_hear_of_a_queue_some_ask_again_each_time_in_turn() 
         directory.tick()
         asked.append("".join(one.message.queue for one in desk.taken() if isinstance(one, Send)))
     assert asked == ["ab", "cd", "ea", "bc", "de"]
+
+
+def test_thousands_that_waited_for_one_home_go_on_some_a_turn_first_come_first() -> None:
+    desk = Outbox(MEMBERS[0].id, Random(1), msgspec.structs.replace(LIMITS, told=10))
+    desk.set_presence(Presence(View(1, 1, MEMBERS[1].id, MEMBERS)))
+    directory = MetadataCache(desk)
+    for number in range(25):
+        assert directory.ask("a", (OperationId(NodeId("c-1"), number), Open("a")), None)
+    keepers = [keeper_of(one) for one in MEMBERS]
+    directory.heard(Assignment("a", 1, keepers[0], (), QueueSettings(), keepers[0], active=True))
+    assert directory.ask("a", (OperationId(NodeId("c-1"), 25), Open("a")), None)
+    numbers, turns = [], 0
+    while desk.inside:
+        turns += 1
+        assert len(desk.inside) <= 20  # what was answered, and what a call that came found
+        numbers += [one.operation.number for one in desk.inside]
+        desk.inside.clear()
+        directory.go_on()
+    assert numbers == list(range(26))
+    assert turns > 1

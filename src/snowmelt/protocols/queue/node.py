@@ -269,6 +269,7 @@ class QueueNode:
         for name in self._outbox.alarms.over(self._outbox.now):
             if name == REST:
                 self._outbox.finish()
+                self._metadata.go_on()
             elif name == NODE:
                 self._metadata.tick()
                 self._controller.tick()

@@ -1,5 +1,6 @@
 """What this node knows of homes: where each queue is, and which calls wait to hear it."""
 
+from collections import deque
 from itertools import islice
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from snowmelt.protocols.queue.messages.home_words import (
 )
 from snowmelt.protocols.queue.messages.words import CallRouted
 from snowmelt.protocols.queue.metadata.absence import waits
-from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.outbox import REST, Outbox
 
 AGAIN_AFTER: Final = milliseconds(300)
 PATIENCE: Final = seconds(10)
@@ -48,6 +49,8 @@ class MetadataCache:
         """How many of them each has."""
         self._rolls: dict[int, tuple[OperationId, Instant, Patterns]] = {}
         self._numbers = 0
+        self._answered: deque[CallRouted] = deque()
+        """Calls that go on: of thousands that waited for one home, some a turn."""
 
     def home(self, queue: str) -> Assignment | None:
         """The last active home of a queue that was heard of.
@@ -71,6 +74,7 @@ class MetadataCache:
         home = self.home(queue)
         if home is not None and (settings is None or _is_so(home, settings)):
             self._go_on(call, home)
+            self.go_on()
             return True
         client = call[0].client if call else NodeId("")
         where = LocateQueue(queue, settings, client, self._outbox.payers.of(client))
@@ -101,7 +105,14 @@ class MetadataCache:
 
     def _go_on(self, call: Call | None, told: Assignment | Nowhere) -> None:
         if call is not None:
-            self._outbox.inside.append(CallRouted(*call, told))
+            self._answered.append(CallRouted(*call, told))
+
+    def go_on(self) -> None:
+        """Calls that were answered go on, first come first."""
+        for _ in range(min(len(self._answered), self._outbox.limits.told)):
+            self._outbox.inside.append(self._answered.popleft())
+        if self._answered:
+            self._outbox.alarms.wake(REST, self._outbox.now)
 
     def _wait(self, where: LocateQueue, call: Call | None) -> bool:
         """Whether one more can wait, of all and of who asks; else the client asks again."""
@@ -183,6 +194,7 @@ class MetadataCache:
             self._keep(queue, rest)
             for one in answered:
                 self._go_on(one.call, message)
+        self.go_on()
 
     def _keep(self, queue: str, questions: list[Question]) -> None:
         """Of the questions about a queue these are still open."""

@@ -32,14 +32,15 @@ class GarbageLooks:
         """So much is set aside, or less: what was freed since is not counted."""
         self._enough = 0
         """With more than this all is looked through."""
-        self._through_all = True
+        self._through_all = False
 
     def begin(self) -> None:
         """What is loaded is looked through, and set aside; from now on these rules hold."""
-        gc.callbacks.append(self.told)
         younger, old, _ = gc.get_threshold()
         gc.set_threshold(younger, old, SOON)
         gc.collect()
+        self._set_aside()
+        gc.callbacks.append(self.told)
         gc.collect()  # of next to nothing: the next look comes with a quarter of what this leaves
 
     def told(self, phase: str, look: dict[str, Any]) -> None:
@@ -49,11 +50,17 @@ class GarbageLooks:
         if phase == "start":
             if self._aside > self._enough:
                 self._aside = gc.get_freeze_count()  # takes some milliseconds itself
-            self._through_all = self._aside >= self._enough
+            self._through_all = self._aside > self._enough
             if self._through_all:
                 gc.unfreeze()
-            return
-        self._aside = len(gc.get_objects(2)) + (0 if self._through_all else self._aside)
+        elif self._through_all:
+            self._set_aside()
+        else:
+            self._aside += len(gc.get_objects(2))
+            gc.freeze()
+
+    def _set_aside(self) -> None:
+        """All that was looked through just now."""
         gc.freeze()
-        if self._through_all:
-            self._enough = 2 * self._aside + self._room
+        self._aside = gc.get_freeze_count()
+        self._enough = 2 * self._aside + self._room

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -56,19 +58,70 @@ def test_items_keep_their_order_their_keys_and_their_headers(tmp_path: Path) -> 
 
 def test_what_is_killed_and_run_again_moves_each_item_once(cluster: LocalCluster) -> None:
     with snowmelt.connect(cluster.url) as client:
-        old, new = client.fifo("kill-old", lease=2), client.fifo("kill-new")
+        old, new = client.fifo("kill-old", lease=600), client.fifo("kill-new")
         new.create()
         old.put_many([b"%d" % at for at in range(COUNT)])
-        words = ["move", "kill-old", "kill-new", "--idle", "4", "--url", cluster.url]
-        process = subprocess.Popen([sys.executable, "-m", "snowmelt", *words])
-        while not new.stats().put:
-            time.sleep(0.001)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        words = ["move", "kill-old", "kill-new", "--idle", "0", "--url", cluster.url]
+        with holding(client, *words) as process:
+            process.kill()
         ended = piped(*words)
         assert ended.returncode == 0, ended.stderr
-        assert sorted(numbers(new)) == list(range(COUNT))
+        assert numbers(new) == list(range(COUNT))  # what was in its hand comes in its place
         assert old.stats().done == COUNT
+        said = "of kill-old to come back, 10 s at most: an earlier move had them, process"
+        assert f"{said} {process.pid} on " in ended.stderr.decode()
+
+
+@contextmanager
+def holding(client: snowmelt.Cluster, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A move that has items in hand just now, and waits until it may go on."""
+    process = subprocess.Popen([sys.executable, "-m", "snowmelt", *words], stderr=subprocess.PIPE)
+    old = client.fifo(words[1])
+    while True:
+        process.send_signal(signal.SIGSTOP)
+        if (old.stats().leased or old.stats().done) and old.peek(1, state="leased"):
+            break
+        assert process.poll() is None, "it ended before it was held"
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.003)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_with_nothing_in_hand(
+    cluster: LocalCluster, number: signal.Signals
+) -> None:
+    names = f"stop-old-{number.value}", f"stop-new-{number.value}"
+    with snowmelt.connect(cluster.url) as client:
+        old, new = (client.fifo(one) for one in names)
+        new.create()
+        old.put_many([b"%d" % at for at in range(COUNT)])
+        words = ["move", *names, "--idle", "0", "--url", cluster.url]
+        with holding(client, *words) as process:
+            process.send_signal(number)
+        assert process.returncode == 130
+        assert old.stats().leased == 0
+        assert old.stats().ready < COUNT
+        ended = piped(*words)
+        assert (ended.returncode, b"waits for" in ended.stderr) == (0, False)
+        assert numbers(new) == list(range(COUNT))
+
+
+def test_who_waits_for_items_ends_at_a_signal_too(cluster: LocalCluster) -> None:
+    with snowmelt.connect(cluster.url) as client:
+        old, new = client.fifo("idle-old"), client.fifo("idle-new")
+        old.put(b"1")
+        new.create()
+        words = ["move", "idle-old", "idle-new", "--idle", "600", "--url", cluster.url]
+        process = subprocess.Popen([sys.executable, "-m", "snowmelt", *words])
+        while not new.stats().put:
+            time.sleep(0.01)
+        process.terminate()
+        assert process.wait(timeout=30) == 130
 
 
 def test_bad_words_are_refused(tmp_path: Path) -> None:
@@ -275,8 +328,11 @@ def test_it_takes_the_rights_that_its_page_says(
             client.fifo("old").put_many([b"1", b"2"])
             new = client.fifo("new")
             new.create()
+            client.fifo("old").get(lease=3)  # nobody acknowledges it: it comes back
             words = ["move", "old", "new", "--delete", "--url", cluster.url, "--user", "mover"]
             ended = piped(*words, SNOWMELT_TOKEN=mover)
             assert ended.returncode == 0, ended.stderr
+            said = "waits for 1 item of old to come back, 10 s at most: others have them, perhaps"
+            assert said in ended.stderr.decode()
             assert b"who uses old is told to an admin alone" in ended.stderr
             assert numbers(new) == [1, 2]

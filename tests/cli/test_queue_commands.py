@@ -1,6 +1,7 @@
 """The commands for queues, against a real cluster and a folder: bytes in, bytes out, exit codes."""
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli.program import piped, snowmelt
+from snowmelt import connect
 from snowmelt.cli.local import LocalCluster, free_port
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -248,6 +250,27 @@ def test_a_priority_queue_is_made_by_the_first_priority_and_taken_like_any(
     fine(run("put", f"{queue}-fifo", "x"))
     ended = run("put", f"{queue}-fifo", "x", "--priority", "1")
     assert (ended.returncode, b"is a fifo" in ended.stderr) == (2, True)
+
+
+def test_peek_shows_what_is_leased_and_what_is_delayed(cluster: LocalCluster) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[bytes]:
+        return piped(*words, "--url", cluster.url)
+
+    with connect(cluster.url) as client:
+        orders = client.fifo("held-orders", lease=60)
+        orders.put_many([b"one", b"two"])
+        orders.put(b"later", delay=600)
+        with orders.get():
+            line = fine(run("peek", "held-orders", "--leased")).decode()
+            assert line.startswith("       0         3  ")
+            assert f"'one'  leased to pytest, process {os.getpid()} at " in line
+            assert "its lease lasts 5" in line
+            (item,) = as_json(run("peek", "held-orders", "--leased", "--json"))["items"]
+            assert (item["pid"], 0 < item["left"] <= 60) == (os.getpid(), True)
+    (line,) = fine(run("peek", "held-orders", "--delayed")).decode().splitlines()
+    assert "'later'  delayed for 9 min " in line
+    ended = run("peek", "held-orders", "--delayed", "--leased")
+    assert (ended.returncode, b"allowed: one of them" in ended.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["stats", "peek", "redrive"])

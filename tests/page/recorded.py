@@ -14,9 +14,15 @@ from snowmelt.protocols.baton.calls import BatonLooks, BatonStatus, LookAtBatons
 from snowmelt.protocols.membership import Member, Status, View
 from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.protocols.pool.introductions import Acquaintance, ListPools, Pools, PoolStatus
-from snowmelt.protocols.queue.api.calls import ListQueues, QueueNames
 from snowmelt.protocols.queue.api.settings import QueueSettings
-from snowmelt.protocols.queue.api.statuses import Describe, Overview, Overviewed, QueueStatus
+from snowmelt.protocols.queue.api.statuses import (
+    Describe,
+    ListQueues,
+    Overview,
+    Overviewed,
+    QueueNames,
+    QueueStatus,
+)
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.runtime.http.serving import HttpServer

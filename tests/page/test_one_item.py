@@ -45,6 +45,35 @@ async def test_an_item_is_found_wherever_it_is_and_who_had_it_is_told_to_an_admi
         await held.release()
 
 
+async def test_what_is_in_whose_hands_is_shown_and_an_admin_is_told_whose(
+    tmp_path: Path,
+) -> None:
+    async with shop(tmp_path) as (node, cluster):
+        orders = cluster.fifo("orders", lease=60)
+        await orders.put_many([b"one", b"two"])
+        await orders.put(b"x" * 200_000)
+        for delay in (600, 300):
+            await orders.put(b"in %d" % delay, delay=delay)
+        first, held = await orders.get(), await orders.get_many(2)
+        ops, mine = await visit(node, "ops"), await visit(node, "shop")
+        told = json.loads((await ops.ask("/queue?name=orders"))[2])
+        assert [one["body"] for one in told["leased"]] == ["one", "two", ""]
+        assert [one["position"] for one in told["leased"]] == [0, 1, 2]
+        assert all(one["program"].startswith("pytest") for one in told["leased"])
+        assert all(0 < one["left"] <= 60 for one in told["leased"])
+        assert [one["body"] for one in told["delayed"]] == ["in 300", "in 600"]
+        hidden = (await mine.ask("/queue?name=orders"))[2]
+        assert len(json.loads(hidden)["leased"]) == 3
+        assert "pytest" not in hidden
+        reader = await visit(node, "reader")
+        await cluster.fifo("in.a").put(b"secret")
+        await cluster.fifo("in.a").get()
+        unseen = json.loads((await reader.ask("/queue?name=in.a"))[2])
+        assert (unseen["leased"], unseen["delayed"]) == (None, None)
+        await first.release()
+        await held.release()
+
+
 async def test_a_move_takes_the_rights_on_both_queues_and_makes_no_queue(tmp_path: Path) -> None:
     async with shop(tmp_path) as (node, cluster):
         orders, ranked = cluster.fifo("orders"), cluster.priority("ranked")

@@ -66,11 +66,12 @@ CASES: list[tuple[Any, str]] = [
     (Unschedule("q", "tick"), "manage"),
     (ListSchedules("q"), ANY),
     (calls.Describe("q"), ANY),
-    (calls.ListQueues(), "all"),
+    (statuses.ListQueues(), "all"),
     (statuses.Overview(), "all"),
     (statuses.ListConsumers("q"), ""),
     (statuses.DescribeItem("q", 0), ""),
     (statuses.ShowItem("q", 0), "peek"),
+    (statuses.PeekHeld("q", 1, 100), "peek"),
     (statuses.TraceItem("q", 0), "peek"),
     (statuses.ChangeItem("q", 0, drop=True), "manage"),
     (backups.Save("q", 1, 0, over=True), ""),
@@ -247,13 +248,13 @@ async def test_lists_show_what_a_user_may_see(tmp_path: Path) -> None:
         some = await shop(stack, node, user("peek:in.*"), "c-some")
         none = await shop(stack, node, user("put:others"), "c-none")
         for line, seen in ((ops, names), (some, names[:2]), (none, [])):
-            assert [*(await line.ask(calls.ListQueues())).names] == seen
+            assert [*(await line.ask(statuses.ListQueues())).names] == seen
             assert [one.queue for one in (await line.ask(statuses.Overview())).rows] == seen
             assert [*(await line.ask(baton.ListBatons())).names] == seen
             looks = await line.ask(baton.LookAtBatons())
             assert [one.name for one in looks.statuses] == seen
             assert [one.name for one in (await line.ask(pool.ListPools())).pools] == seen
-        wider = await some.ask(calls.ListQueues(("*",)))
+        wider = await some.ask(statuses.ListQueues(("*",)))
         assert [*wider.names] == names[:2]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
-from snowmelt.cli.queue_show import peek_lines, seen_object
+from snowmelt.cli.queue_show import holder_object, peek_lines, seen_object
 from snowmelt.client.queue.item_words import standing
 from snowmelt.client.queue.one_item import DROPPED, READY, ItemOverview
 from snowmelt.core.errors import BadOption
@@ -65,11 +65,7 @@ def item_object(told: ItemOverview) -> dict[str, object]:
         "bytes": told.bytes,
         "failures": told.failures,
         "reason": told.reason,
-        "program": told.program,
-        "pid": told.pid,
-        "host": told.host,
-        "held": told.held,
-        "left": told.left,
+        **holder_object(told),
         "group": told.group,
         "put_at": None if told.put_at is None else told.put_at.isoformat(),
     }

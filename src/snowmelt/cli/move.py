@@ -1,4 +1,11 @@
-"""`snowmelt move`: what waits in one queue goes into another, each item once, in its order."""
+"""`snowmelt move`: what waits in one queue goes into another, each item once, in its order.
+
+1. Each step takes items under a short lease. So what a killed move had in hand is back soon, at its
+   place, and before what comes behind it.
+2. One that begins waits for that, as long as such a lease may last.
+3. The first signal ends it after the step that is under way: then nothing is in hand. The second
+   ends it at once.
+"""
 
 import sys
 import time
@@ -16,7 +23,9 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.queue.consumers import ConsumerOverview
 from snowmelt.core.errors import AccessDenied, BadOption, Empty, NotEmpty
+from snowmelt.core.instant import SECOND
 from snowmelt.protocols.queue.api.calls import COMMITTED_MAX, QueueStatus
+from snowmelt.runtime.signals import BorrowedSignals
 
 Queue = Fifo | PriorityQueue
 AT_ONCE: Final = 1_000
@@ -24,6 +33,12 @@ BYTES_AT_ONCE: Final = 16 << 20
 IDLE: Final = 1.0
 LAST_IDLE: Final = 0.2
 """So many seconds nothing comes, once nothing is put any more."""
+LEASE: Final = 10.0
+"""Of a step; of several partitions a lease lasts as their queue says."""
+MOMENT: Final = 0.2
+"""So many seconds pass until a signal is heard, or what came back is seen."""
+PROGRAM: Final = "snowmelt-move"
+STOPPED: Final = 130
 
 
 def move(
@@ -54,10 +69,15 @@ def move(
             print(line, file=sys.stderr)
         at_once = _at_once(was, goes.settings.partitions)
         move = _Move(cluster, source, target, at_once, at.timeout)
-        with bar(f"{old} to {new}") as progress:
-            for count in move.emptied(idle) if delete else move.until(idle):
-                progress(count, max(count, was.ready))
+        with BorrowedSignals(move.stop):
+            move.wait_for_earlier(was)
+            with bar(f"{old} to {new}") as progress:
+                for count in move.emptied(idle) if delete else move.until(idle):
+                    progress(count, max(count, was.ready))
     print(f"{so_many(move.count)} of {old} moved to {new}")
+    if move.stopped:
+        print("stopped, with nothing in hand: run it again for the rest", file=sys.stderr)
+        raise typer.Exit(STOPPED)
     if delete:
         print(f"{old} is deleted: who uses that name hears that {new} is in its place")
 
@@ -89,8 +109,48 @@ class _Move:
         self._target = target
         self._at_once = at_once
         self._timeout = timeout
+        self._lease: float | None = None
         self.count = 0
         """How many are there."""
+        self.stopped = False
+
+    def stop(self, _: int) -> None:
+        """A signal came (rule 3)."""
+        if self.stopped:
+            raise KeyboardInterrupt
+        self.stopped = True
+
+    def wait_for_earlier(self, was: QueueStatus) -> None:
+        """Waits until what an earlier move had in hand is back (rule 2)."""
+        alone = was.settings.partitions == 1
+        self._lease = LEASE if alone else None
+        most = LEASE if alone else was.settings.lease / SECOND
+        begin, (count, whose) = time.monotonic(), self._earlier()
+        if not count:
+            return
+        text = f"{so_many(count)} of {self._source.name}"
+        print(f"waits for {text} to come back, {most:g} s at most: {whose}", file=sys.stderr)
+        with bar(f"waits for {text}") as progress:
+            while count and not self.stopped:
+                spent = time.monotonic() - begin
+                if spent > most + 5 * MOMENT:
+                    print("they are not back: what comes back late comes last", file=sys.stderr)
+                    return
+                progress(min(int(spent), int(most)), int(most))
+                time.sleep(MOMENT)
+                count, _ = self._earlier()
+
+    def _earlier(self) -> tuple[int, str]:
+        """How many items earlier moves have in hand, or may have; and who they are."""
+        source = self._source
+        try:
+            every = source.consumers(timeout=self._timeout)
+        except AccessDenied:
+            count = source.stats(timeout=self._timeout).leased
+            return count, "others have them, perhaps a move that was killed"
+        some = [one for one in every if one.program == PROGRAM and one.items]
+        named = " and ".join([f"process {one.pid} on {one.host}" for one in some])
+        return sum([one.items for one in some]), f"an earlier move had them, {named}"
 
     def until(self, idle: float) -> Iterator[int]:
         """Moves until nothing came for so long; how many so far, after each step."""
@@ -102,7 +162,7 @@ class _Move:
         while self._moved(idle) == self._at_once:
             yield self.count
         last = time.monotonic()
-        while True:
+        while not self.stopped:
             self._source.pause(moving_to=self._target.name, timeout=self._timeout)
             if self._moved(LAST_IDLE):
                 last = time.monotonic()
@@ -117,6 +177,7 @@ class _Move:
                 if time.monotonic() - last > self._timeout:
                     raise
             else:
+                self.stopped = False  # a signal came too late
                 return
 
     def _check_schedules(self) -> None:
@@ -129,12 +190,27 @@ class _Move:
             )
 
     def _moved(self, idle: float) -> int:
-        """How many in one step; none when nothing came in the time."""
+        """How many in one step; none when nothing came in the time, or a signal did."""
+        end = time.monotonic() + idle
+        while not self.stopped:
+            left = max(0.0, end - time.monotonic())
+            count = self._step(min(MOMENT, left))
+            if count or not left:
+                return count
+        return 0
+
+    def _step(self, patience: float) -> int:
         source, target = self._source, self._target
         urgent = isinstance(source, PriorityQueue) and isinstance(target, PriorityQueue)
         try:
             with self._cluster.step(timeout=self._timeout) as step:
-                some = step.get_many(source, self._at_once, bytes_max=BYTES_AT_ONCE, timeout=idle)
+                some = step.get_many(
+                    source,
+                    self._at_once,
+                    bytes_max=BYTES_AT_ONCE,
+                    timeout=patience,
+                    lease=self._lease,
+                )
                 for item in some:
                     priority = item.priority if urgent else None
                     step.put(
@@ -156,7 +232,7 @@ def _users(source: Queue, new: str, timeout: float) -> Iterator[str]:
         yield f"who uses {old} is told to an admin alone: snowmelt consumers {old}"
     for one in consumers:
         who = f"{one.program} (process {one.pid} on {one.host})"
-        if one.items:
+        if one.items and one.program != PROGRAM:
             yield f"{who} has {one.items} of {old}: they stay its own, and go back to {old}"
         if one.gets_waiting:
             yield f"{who} waits at {old} and takes what comes first: start it on {new}, too"

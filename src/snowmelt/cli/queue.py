@@ -38,7 +38,9 @@ from snowmelt.cli.schedules import ONCE, ScheduleFlags
 from snowmelt.client.embedded.face import EmbeddedCluster
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.queue.item_words import whereabouts
 from snowmelt.core.errors import BadOption, CallerError
+from snowmelt.protocols.queue.api.statuses import ItemStanding
 
 LINES_AT_ONCE = 10_000
 
@@ -154,17 +156,28 @@ def peek(
     queue: QueueName,
     count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 10,
     dead: Annotated[bool, typer.Option("--dead", help="The dead letters.")] = False,
+    leased: Annotated[
+        bool, typer.Option("--leased", help="What consumers have, the longest held first.")
+    ] = False,
+    delayed: Annotated[
+        bool, typer.Option("--delayed", help="What is for later, the next due first.")
+    ] = False,
     as_json: AsJson = False,
     at: PlaceOptions = HERE,
 ) -> None:
     """Show the first items and take none."""
+    if dead + leased + delayed > 1:
+        raise BadOption("--dead, --leased, --delayed", "several", "one of them")
+    states = {ItemStanding.DEAD: dead, ItemStanding.LEASED: leased, ItemStanding.DELAYED: delayed}
+    state = next((one for one, wanted in states.items() if wanted), ItemStanding.READY)
     with at.open() as cluster:
-        seen = cluster.queue(queue, timeout=at.timeout).peek(count, dead=dead, timeout=at.timeout)
+        found = cluster.queue(queue, timeout=at.timeout)
+        seen = found.peek(count, state=state, timeout=at.timeout)
     if as_json:
         print(json.dumps({"queue": queue, "items": [seen_object(one) for one in seen]}))
-    else:
-        for line in peek_lines(seen):
-            print(line)
+        return
+    for line, one in zip(peek_lines(seen), seen, strict=True):
+        print(f"{line}  {whereabouts(state, one)}" if leased or delayed else line)
 
 
 def stats(queue: QueueName, as_json: AsJson = False, at: PlaceOptions = HERE) -> None:

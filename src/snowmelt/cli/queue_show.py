@@ -8,6 +8,7 @@ import msgspec
 from rich.table import Table
 
 from snowmelt.client.leases.steps import Seen
+from snowmelt.client.queue.one_item import ItemOverview
 from snowmelt.client.queue.rows import settings_object
 from snowmelt.core.shown import age, printable
 from snowmelt.protocols.queue.api.calls import QueueStatus
@@ -158,7 +159,13 @@ def seen_object(seen: Seen) -> dict[str, object]:
         "failures": seen.failures,
         "reason": seen.reason,
         "put_at": None if seen.put_at is None else seen.put_at.isoformat(),
+        **holder_object(seen),
     }
+
+
+def holder_object(one: Seen | ItemOverview) -> dict[str, object]:
+    """Who has an item, and until when, as a part of a JSON object."""
+    return {name: getattr(one, name) for name in ("program", "pid", "host", "held", "left")}
 
 
 def _told(name: str, value: str | bytes) -> tuple[str, str]:

@@ -9,10 +9,12 @@ from snowmelt.client.connection.naming import Program
 from snowmelt.client.connection.steps import Query, Steps, at_once
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import PLACE_BITS, position_of
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.pool.status import pools
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.consumers import ConsumerOverview, consumers
+from snowmelt.client.queue.held_items import HeldItem, first_held, held_in, whose
 from snowmelt.client.queue.item_trace import trace
 from snowmelt.client.queue.item_words import happened, standing, when
 from snowmelt.client.queue.overviews import NODE_SECONDS
@@ -235,13 +237,21 @@ class ItemRow(msgspec.Struct, frozen=True):
     position: int
     priority: float | None
     """Where priorities are numbered: positions are of each."""
-    failures: int
+    failures: int | None
+    """None where its body is too large to be shown, and so nothing of it is known."""
     reason: str
     put_at: float | None
     """Seconds of the clock of the node that took it."""
     bytes: int
     body: str
     """How it begins."""
+    left: float | None = None
+    """Of one that is leased, or delayed: for so many seconds still."""
+    held: float = 0.0
+    program: str = ""
+    """Who has it; nothing where that may not be seen."""
+    pid: int = 0
+    host: str = ""
 
 
 class WorkerRow(msgspec.Struct, frozen=True):
@@ -282,6 +292,10 @@ class QueueDetail(msgspec.Struct, frozen=True):
     items: list[ItemRow] | None = None
     """The first that wait; None where they may not be seen, as below."""
     dead: list[ItemRow] | None = None
+    leased: list[ItemRow] | None = None
+    """Those held for longest. One with a large body is there without it, and without its age."""
+    delayed: list[ItemRow] | None = None
+    """The next that are due."""
     consumers: list[ConsumerOverview] | None = None
 
 
@@ -294,15 +308,19 @@ def one_queue(queue: str, partitions: int, may: Collection[Right]) -> Steps[Queu
     if not settings:
         return QueueDetail(queue, {}, parts)
     named, ranked = settings_object(settings[0]), settings[0].priorities != 1
-    items = dead = users = None
+    items = dead = leased = delayed = users = None
     if Right.PEEK in may:
-        dead = yield from _items_of(names, settings[0].priorities, dead=True)
-        items = yield from _items_of(names, settings[0].priorities, dead=False)
+        kind, named_too = settings[0].priorities, Right.ADMIN in may
+        dead = yield from _items_of(names, kind, dead=True)
+        items = yield from _items_of(names, kind, dead=False)
+        leased = yield from _held_of(names, kind, delayed=False, named=named_too)
+        delayed = yield from _held_of(names, kind, delayed=True, named=named_too)
     if Right.ADMIN in may:
         found = yield from at_once([consumers(steps_of(queue, ranked=ranked), NODE_SECONDS)])
         users = next((one[:CONSUMERS_MAX] for one in found if isinstance(one, list)), [])
     rights = [one.value for one in may]
-    return QueueDetail(queue, named, parts, ranked, rights, items, dead, users)
+    shown = items, dead, leased, delayed, users
+    return QueueDetail(queue, named, parts, ranked, rights, *shown)
 
 
 def workers_of(queues: Mapping[str, bool]) -> Steps[list[WorkerRow]]:
@@ -344,10 +362,47 @@ def _items_of(names: list[str], priorities: int, *, dead: bool) -> Steps[list[It
     ]
 
 
-def _peeked(steps: FifoSteps, most: int, dead: bool) -> Steps[list[Seen]]:
-    """Few bytes of them, since this is asked again and again."""
+def _held_of(
+    names: list[str], priorities: int, *, delayed: bool, named: bool
+) -> Steps[list[ItemRow]]:
+    """What is leased, or delayed, of all partitions; clients are `named` to an admin."""
+    ranked = priorities != 1
+    asks = [_held(steps_of(name, ranked=ranked), delayed) for name in names]
+    told = yield from at_once(asks)
+    found = first_held([one for one in told if isinstance(one, list)], ITEMS_MAX, delayed=delayed)
+    return [_held_row(one, numbered=priorities > 1, named=named) for one in found]
+
+
+def _held(steps: FifoSteps, delayed: bool) -> Steps[list[HeldItem]]:
+    wait = yield from _asking(steps)
+    return (yield from held_in(steps, ITEMS_MAX, ITEM_BYTES, wait, delayed=delayed))
+
+
+def _held_row(one: HeldItem, *, numbered: bool, named: bool) -> ItemRow:
+    if one.seen is None:
+        ranks, rank = one.part.ranks, one.place >> PLACE_BITS
+        priority = rank if ranks is None else ranks.told(rank)
+        where = one.part.name, position_of(one.place), priority if numbered else None
+        row = ItemRow(*where, None, "", None, 0, "")
+    else:
+        row = _item_row(one.part.name, one.seen, numbered=numbered)
+    who = whose(one.run) if named else Program("", 0, "")
+    left, held = one.run.left, one.run.held
+    return msgspec.structs.replace(
+        row, left=left, held=held, program=who.name, pid=who.pid, host=who.host
+    )
+
+
+def _asking(steps: FifoSteps) -> Steps[Wait]:
+    """Its priorities are known before its items are asked for."""
     if isinstance(steps, RankedSteps):
         yield from steps.known(Wait(NODE_SECONDS))
+    return Wait(NODE_SECONDS)
+
+
+def _peeked(steps: FifoSteps, most: int, dead: bool) -> Steps[list[Seen]]:
+    """Few bytes of them, since this is asked again and again."""
+    yield from _asking(steps)
     ask = Peek(steps.name, most, ITEM_BYTES, 0, dead)
     peeked: Peeked = yield from steps.ask_about(ask, NODE_SECONDS)
     return (yield from steps.shown(peeked))

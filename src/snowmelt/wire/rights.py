@@ -34,7 +34,9 @@ from snowmelt.protocols.queue.api.statuses import (
     ChangeItem,
     DescribeItem,
     ListConsumers,
+    ListQueues,
     Overview,
+    PeekHeld,
     ShowItem,
     TraceItem,
 )
@@ -138,11 +140,12 @@ RULES: Final[dict[type, Rule]] = {
     Unschedule: Rule(MANAGE, _QUEUE, audited=True),
     ListSchedules: Rule(ANY, _QUEUE),
     queue.Describe: Rule(ANY, _QUEUE),
-    queue.ListQueues: Rule(sees="only"),
+    ListQueues: Rule(sees="only"),
     Overview: Rule(sees="only"),
     ListConsumers: Rule(ADMIN, _QUEUE),
     DescribeItem: Rule(ADMIN, _QUEUE),  # it names the client that has it
     ShowItem: Rule(PEEK, _QUEUE),
+    PeekHeld: Rule(PEEK, _QUEUE, fills=(("names", Right.ADMIN),)),
     TraceItem: Rule(PEEK, _QUEUE, fills=(("names", Right.ADMIN),)),
     ChangeItem: Rule(MANAGE, _QUEUE, audited=True),
     Save: Rule(ADMIN, _QUEUE),

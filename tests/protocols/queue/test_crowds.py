@@ -16,7 +16,6 @@ from snowmelt.protocols.queue.api.calls import (
     Assigned,
     Describe,
     Get,
-    ListQueues,
     PublishStaged,
     Purge,
     Put,
@@ -26,6 +25,7 @@ from snowmelt.protocols.queue.api.calls import (
     Settle,
     Settled,
 )
+from snowmelt.protocols.queue.api.statuses import ListQueues
 from snowmelt.protocols.queue.leader.deadlines import Deadlines
 from snowmelt.protocols.queue.leader.open_calls import PUT_COST
 from snowmelt.protocols.queue.limits import QueueLimits

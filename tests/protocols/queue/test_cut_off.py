@@ -9,8 +9,9 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import AskAnother, Declined
-from snowmelt.protocols.queue.api.calls import Get, Leased, ListQueues, Open, Put, PutDone
+from snowmelt.protocols.queue.api.calls import Get, Leased, Open, Put, PutDone
 from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.statuses import ListQueues
 
 
 class Bench(ClusterBench):

@@ -32,6 +32,7 @@ from snowmelt.protocols.queue.api.calls import (
     Survey,
 )
 from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.statuses import PeekHeld
 from snowmelt.protocols.queue.limits import QueueLimits
 from snowmelt.protocols.queue.messages import words
 from snowmelt_world.families.membership import Founder
@@ -240,6 +241,7 @@ QUESTIONS: dict[str, Callable[[int], Any]] = {
     "describe": lambda _: Describe("q"),
     "get": lambda _: ONE,
     "peek": lambda _: Peek("q", 1, 100),
+    "peek held": lambda _: PeekHeld("q", 1, 100),
     "survey": lambda _: Survey("q", 0, 1),
     "groups": lambda _: ListGroups("q"),
     "assign": lambda lease: Assign("q", "g", lease, "reader", 0, 1, 1),

@@ -11,6 +11,7 @@ from snowmelt.core.record import Write
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.api.deletes import Delete, Deleted
 from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.statuses import ListQueues
 from snowmelt.protocols.queue.controller.homes import FLOOR
 from snowmelt.protocols.queue.controller.rescuing import TERMS_LEFT_OUT
 from snowmelt.protocols.queue.limits import LIMITS
@@ -87,7 +88,7 @@ def test_where_a_queue_is_at_home_can_not_be_read_that_queue_waits_and_all_other
         assert "snowmelt delete q --lost" in told.text
     parted = bench.ask("n2", calls.Open("q", QueueSettings(replicas=1, partitions=2)))
     assert parted.error == "StoreDamaged"
-    assert bench.ask("n2", calls.ListQueues()).names == ("other", "q")
+    assert bench.ask("n2", ListQueues()).names == ("other", "q")
     assert any("can't be read" in note for note in bench.slots["n1"].notes)
     assert bench.ask("n2", Delete("q", lost=True)) == Deleted(counted=False)
     bench.run(1)

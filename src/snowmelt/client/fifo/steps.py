@@ -71,14 +71,12 @@ from snowmelt.protocols.queue.api.calls import (
     Get,
     ItemRun,
     Leased,
-    ListQueues,
     Pause,
     Peek,
     Peeked,
     Purge,
     Put,
     PutDone,
-    QueueNames,
     QueueStatus,
     Redrive,
     Settle,
@@ -87,6 +85,7 @@ from snowmelt.protocols.queue.api.calls import (
 from snowmelt.protocols.queue.api.labels import each_own
 from snowmelt.protocols.queue.api.partition_names import part_names
 from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.statuses import ListQueues, QueueNames
 from snowmelt.runtime.clock import steady_now
 
 PUT_LONGEST: Final = 8 * 3600.0
@@ -426,13 +425,8 @@ class FifoSteps(GrantedSteps):
         return seen
 
     def shown(self, peeked: Peeked) -> Steps[list[Seen]]:
-        """With what did not come along, of which nothing has a key."""
-        parts = peeked.parts
-        if peeked.spans:
-            fetching = Fetching(self.name, BYTES_HIGHEST, self.chance)
-            yield from fetching.fetch(peeked.spans)
-            parts = tuple(sorted((*parts, *fetching.parts), key=lambda part: part.start))
-        return shown(parts if self.ranks is None else with_ranks(parts, self.ranks))
+        """With what did not come along."""
+        return shown((yield from fetched(self, peeked)))
 
     # --- the queue as a whole ---------------------------------------------------------------------
 
@@ -475,6 +469,16 @@ class FifoSteps(GrantedSteps):
             secret_of(word.token),
             word.alone,
         )
+
+
+def fetched(steps: FifoSteps, peeked: Peeked) -> Steps[Sequence[ItemRun]]:
+    """What is shown, with what did not come along, of which nothing has a key."""
+    parts = peeked.parts
+    if peeked.spans:
+        fetching = Fetching(steps.name, BYTES_HIGHEST, steps.chance)
+        yield from fetching.fetch(peeked.spans)
+        parts = tuple(sorted((*parts, *fetching.parts), key=lambda part: part.start))
+    return parts if steps.ranks is None else with_ranks(parts, steps.ranks)
 
 
 def with_ranks(parts: Iterable[ItemRun], ranks: Ranks) -> tuple[ItemSelection, ...]:

@@ -108,6 +108,14 @@ class Seen(msgspec.Struct, frozen=True):
     put_at: datetime | None = None
     """When it was put, by the clock of the node that took it."""
     key: bytes | None = None
+    left: float = 0.0
+    """Of one that is leased, or delayed: for so many seconds still."""
+    held: float = 0.0
+    """For how many seconds it has been leased, as the queue's leader knows it."""
+    program: str = ""
+    """Which program has it; nothing where none does, or where you may not know it."""
+    pid: int = 0
+    host: str = ""
 
 
 Heard: TypeAlias = Callable[[LateRefusal | None], object]

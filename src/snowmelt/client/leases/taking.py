@@ -26,6 +26,7 @@ from snowmelt.client.leases.steps import (
     lease_of,
 )
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
+from snowmelt.client.queue.held_items import checked_state, peek
 from snowmelt.client.tracing import UNTRACED, Tracing
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import BadOption, Empty
@@ -136,10 +137,22 @@ class LeasingQueue(Generic[S]):
             traced.link(delivered.parts)
             return delivered
 
-    def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
-        """Shows the first items (or of those set aside as dead), taking none of them."""
+    def peek(
+        self,
+        count: int = 10,
+        *,
+        state: str = "ready",
+        dead: bool = False,
+        timeout: float = TIMEOUT,
+    ) -> list[Seen]:
+        """Shows the first items, taking none of them. `dead` is the state `"dead"`.
+
+        Of those that are `"leased"` the longest held come first, with who has them; of those that
+        are `"delayed"`, the next that are due.
+        """
         checked_count("count", count, ITEMS_HIGHEST)
-        return run(self._port, self._steps.peek(count, dead, timeout))
+        which = checked_state(state, dead=dead)
+        return run(self._port, peek(self._steps, count, which, timeout))
 
     def purge(self, *, dead: bool = False, leased: bool = False, timeout: float = TIMEOUT) -> int:
         """Removes all items that wait (or all dead ones) for ever; returns how many.

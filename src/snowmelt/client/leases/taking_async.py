@@ -25,6 +25,7 @@ from snowmelt.client.leases.steps import (
     lease_of,
 )
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
+from snowmelt.client.queue.held_items import checked_state, peek
 from snowmelt.client.queue.open_once import OpenOnce
 from snowmelt.client.tracing import UNTRACED, Tracing
 from snowmelt.core.batch import Buffer
@@ -137,11 +138,21 @@ class LeasingQueue(Generic[S]):
             return delivered
 
     async def peek(
-        self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT
+        self,
+        count: int = 10,
+        *,
+        state: str = "ready",
+        dead: bool = False,
+        timeout: float = TIMEOUT,
     ) -> list[Seen]:
-        """Shows the first items (or of those set aside as dead), taking none of them."""
+        """Shows the first items, taking none of them. `dead` is the state `"dead"`.
+
+        Of those that are `"leased"` the longest held come first, with who has them; of those that
+        are `"delayed"`, the next that are due.
+        """
         checked_count("count", count, ITEMS_HIGHEST)
-        return await run_async(self._port, self._steps.peek(count, dead, timeout))
+        which = checked_state(state, dead=dead)
+        return await run_async(self._port, peek(self._steps, count, which, timeout))
 
     async def purge(
         self, *, dead: bool = False, leased: bool = False, timeout: float = TIMEOUT

@@ -1,5 +1,6 @@
 """What a person is told of one item: where it is, and what happened to it."""
 
+from snowmelt.client.leases.steps import Seen
 from snowmelt.client.queue.item_trace import TraceEntry
 from snowmelt.client.queue.one_item import ItemOverview
 from snowmelt.core.shown import age, printable
@@ -8,16 +9,21 @@ from snowmelt.protocols.queue.api.statuses import ItemStanding, TraceKind
 
 def standing(told: ItemOverview) -> str:
     """Where it is, and who has it; without a name where who asks may not know it."""
-    match told.standing:
+    if told.standing is ItemStanding.WITH_A_GROUP:
+        return f"with the group {printable(told.group)}"
+    return whereabouts(told.standing, told)
+
+
+def whereabouts(state: ItemStanding, told: ItemOverview | Seen) -> str:
+    """The same, of one whose state is known."""
+    match state:
         case ItemStanding.LEASED:
             who = f" to {_program(told.program, told.pid, told.host)}" if told.program else ""
             return f"leased{who}, for {age(told.held)}; its lease lasts {age(told.left)} more"
         case ItemStanding.DELAYED:
             return f"delayed for {age(told.left)} more"
-        case ItemStanding.WITH_A_GROUP:
-            return f"with the group {printable(told.group)}"
         case _:
-            return told.standing.value
+            return state.value
 
 
 def when(one: TraceEntry) -> str:

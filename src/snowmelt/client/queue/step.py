@@ -103,9 +103,12 @@ class Step(StepView):
         *,
         bytes_max: int = BYTES_MAX,
         timeout: float = TIMEOUT,
+        lease: float | None = None,
     ) -> Items:
         """Takes the first items of a queue, as its own `get_many` does."""
-        get = self._own(queue).get_many(items_max, bytes_max=bytes_max, timeout=timeout)
+        get = self._own(queue).get_many(
+            items_max, bytes_max=bytes_max, timeout=timeout, lease=lease
+        )
         items: Items = get
         self._keep(items)
         return in_step(items)

@@ -245,7 +245,15 @@ function actions(name, line, told) {
   return el("div", { class: "actions" }, ...made);
 }
 
-function items(title, rows, empty, told, dead) {
+const LEASED = [
+  ["held", "n", (row) => age(row.held)],
+  ["lease lasts", "n", (row) => age(row.left)],
+  ["by", "why", (row) => (row.program ? `${row.program}${row.pid ? `, ${row.pid} at ${row.host}` : ""}` : "-")],
+];
+const DELAYED = [["due in", "n", (row) => age(row.left)], ["why", "why", (row) => row.reason]];
+const WAITING = [["why", "why", (row) => row.reason]];
+
+function items(title, rows, empty, told, dead, more = WAITING, kind = "") {
   if (!rows) return [];
   const manages = dead && told.may.includes("manage");
   const one = (row) => ({ position: row.position, ranked: told.ranked, ...(row.priority == null ? {} : { priority: row.priority }) });
@@ -254,12 +262,12 @@ function items(title, rows, empty, told, dead) {
     ["item", "what", body],
     ["put", "n", (row) => (row.put_at == null ? "-" : `${age(Math.max(0, Date.now() / 1000 - row.put_at))} ago`)],
     ["failures", "n", (row) => count(row.failures)],
-    ["why", "why", (row) => row.reason],
+    ...more,
   ];
   if (manages) columns.push(["", "does", (row) => el("span", {},
     button("Bring back", row.queue, { what: "bring_back", ...one(row) }),
     button("Drop", row.queue, { what: "drop", ...one(row) }, "Press again"))]);
-  return [el("h2", {}, title), table(manages ? "items does" : "items", columns, rows, empty)];
+  return [el("h2", {}, title), table(manages ? "items does" : `items ${kind}`, columns, rows, empty)];
 }
 
 /** One item: found by its position, also one that is leased or delayed. Its fields outlive a drawing. */
@@ -326,7 +334,7 @@ async function askForItem() {
   show();
 }
 
-const body = (row) => `${row.body}${row.bytes > 120 ? ` … ${bytes(row.bytes)}` : ""}`;
+const body = (row) => row.failures == null ? "large: press its position" : `${row.body}${row.bytes > 120 ? ` … ${bytes(row.bytes)}` : ""}`;
 
 /** The position of an item, which shows it. */
 function shows(row, told) {
@@ -376,6 +384,8 @@ function oneQueue(name) {
   if (told) {
     made.push(...items("Dead letters", told.dead, "Nothing is dead.", told, true));
     made.push(...items("What comes next", told.items, "Nothing waits.", told, false));
+    made.push(...items("Leased, the longest held first", told.leased, "Nobody has an item.", told, false, LEASED, "held"));
+    made.push(...items("Delayed, the next due first", told.delayed, "Nothing is delayed.", told, false, DELAYED, "later"));
     made.push(...finder.draw(told));
     made.push(...consumers(told.consumers));
   }

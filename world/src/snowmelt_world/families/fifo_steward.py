@@ -19,6 +19,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.api.settings import ANY, REPLICAS_USUAL
+from snowmelt.protocols.queue.api.statuses import ListQueues
 from snowmelt_world.families.fifo_actors import PATIENCE, Actor, Phase, Stage
 from snowmelt_world.families.fifo_clients import USUAL, Putter
 from snowmelt_world.families.fifo_exam import Exam
@@ -152,7 +153,7 @@ class Steward(Actor):
             case "redrive":
                 self._redrive(ledger, chance.choice((0, 3, 50)))
             case _:
-                self.ask(calls.ListQueues(), _heard)
+                self.ask(ListQueues(), _heard)
 
     def _pause(self, ledger: Ledger) -> None:
         """Until it is resumed for certain; what was said often may come late and pause it anew."""

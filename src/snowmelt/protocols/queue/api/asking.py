@@ -43,6 +43,7 @@ from snowmelt.protocols.queue.api.settings import (
     UNIQUE_BYTES_MAX,
     QueueSettings,
 )
+from snowmelt.protocols.queue.api.statuses import PeekHeld
 from snowmelt.protocols.queue.limits import LIMITS
 
 INDEX_MAX: Final = 2**62
@@ -112,12 +113,12 @@ def _of_others(request: Any) -> str:
             return f"queue is {queue!r}; allowed: the queue's own name, to have partitions made"
         case calls.Fetch(_, span, bytes_max):
             return _of_span(span) or _outside((("bytes_max", bytes_max, 1, BYTES_MAX),))
-        case calls.Peek(_, items_max, bytes_max, start):
+        case calls.Peek() | PeekHeld():
             return _outside(
                 (
-                    ("items_max", items_max, 0, ITEMS_MAX),
-                    ("bytes_max", bytes_max, 1, BYTES_MAX),
-                    ("start", start, 0, INDEX_MAX),
+                    ("items_max", request.items_max, 0, ITEMS_MAX),
+                    ("bytes_max", request.bytes_max, 1, BYTES_MAX),
+                    ("start", getattr(request, "start", 0), 0, INDEX_MAX),
                 )
             )
         case calls.Select(_, rank, share):

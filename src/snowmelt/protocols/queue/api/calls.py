@@ -8,7 +8,7 @@ from snowmelt.core.ahead import MANY, Blob, Count, Label, Number, Real, Text, Un
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration, Length
 from snowmelt.core.interval import Interval, backwards
-from snowmelt.core.users import OwnName, Patterns
+from snowmelt.core.users import OwnName
 from snowmelt.protocols.queue.api.backups import Restore, Restored, Save, Saved
 from snowmelt.protocols.queue.api.deletes import Delete, Deleted
 from snowmelt.protocols.queue.api.drains import Drain, Drained
@@ -24,11 +24,15 @@ from snowmelt.protocols.queue.api.schedules import (
 from snowmelt.protocols.queue.api.settings import PRIORITIES_MAX, QueueSettings, Weights
 from snowmelt.protocols.queue.api.statuses import (
     Consumers,
+    HeldRun,
     ItemStatus,
     ListConsumers,
+    ListQueues,
     OfItem,
     Overview,
     Overviewed,
+    PeekHeld,
+    QueueNames,
     TracedItem,
 )
 from snowmelt.protocols.queue.api.statuses import Describe as Describe  # noqa: PLC0414 - a call as others
@@ -426,6 +430,8 @@ class Peeked(msgspec.Struct, frozen=True, tag="fifo.peeked", array_like=True):
 
     parts: Annotated[tuple[ItemRun, ...], MANY]
     spans: Annotated[tuple[Span, ...], MANY]
+    held: Annotated[tuple[HeldRun, ...], MANY] = ()
+    """All that `PeekHeld` found, in its order. Of those of large bodies only some come along."""
 
 
 # --- items for a group: its own for good, until it says that it is past them ----------------------
@@ -566,28 +572,11 @@ class Changed(msgspec.Struct, frozen=True, tag="fifo.changed", array_like=True):
     items: Whole
 
 
-class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):
-    """Asks which queues there are."""
-
-    only: Patterns = ()
-    """Only those that fit one of these; the door says which the user may see. Without: all."""
-
-
-class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True):
-    """All queues of the cluster."""
-
-    names: Annotated[tuple[Label, ...], MANY]
-    ranked: Annotated[tuple[Label, ...], MANY] = ()
-    """Those of them with several priorities."""
-    parted: Annotated[tuple[Label, ...], MANY] = ()
-    """Those of them with several partitions."""
-
-
 Request = (
     Open | Put | PublishStaged | Plan | Commit | Promise | Get | CancelGet | Settle | Fetch | Peek
     | Select | Assign | Locate | Survey | ReleaseGroup | ListGroups | Alter | Purge | Pause
     | Redrive | Describe | Delete | ListQueues | Overview | Drain | ListConsumers | Save | Restore
-    | Schedule | Unschedule | ListSchedules | OfItem
+    | Schedule | Unschedule | ListSchedules | OfItem | PeekHeld
 )  # fmt: skip
 Response = (
     Opened | PutDone | Receipt | Planned | Committed | Leased | GetCancelled | Settled | Fetched

@@ -122,6 +122,23 @@ class Overviewed(msgspec.Struct, frozen=True, tag="fifo.overviewed", array_like=
     more: bool
 
 
+class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):
+    """Asks which queues there are."""
+
+    only: Patterns = ()
+    """Only those that fit one of these; the door says which the user may see. Without: all."""
+
+
+class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True):
+    """All queues of the cluster."""
+
+    names: Annotated[tuple[Label, ...], MANY]
+    ranked: Annotated[tuple[Label, ...], MANY] = ()
+    """Those of them with several priorities."""
+    parted: Annotated[tuple[Label, ...], MANY] = ()
+    """Those of them with several partitions."""
+
+
 class ListConsumers(msgspec.Struct, frozen=True, tag="fifo.list-consumers", array_like=True):
     """Asks who uses a queue, by the names of clients, behind one."""
 
@@ -267,6 +284,33 @@ class ShowItem(msgspec.Struct, frozen=True, tag="queue.show-item", array_like=Tr
 
     queue: Label
     position: Place
+
+
+class PeekHeld(msgspec.Struct, frozen=True, tag="queue.peek-held", array_like=True):
+    """Shows items that are leased, the longest held first; or that are delayed, the next due first.
+
+    Answered as `Peek` is, with the runs in which they lie.
+    """
+
+    queue: Label
+    items_max: Number
+    bytes_max: Number
+    delayed: bool = False
+    names: bool = True
+    """Whether clients are named; the door says whether the user may know them."""
+
+
+class HeldRun(msgspec.Struct, frozen=True, array_like=True):
+    """Items at adjacent positions that one lease has, or that are delayed until one moment."""
+
+    start: Place
+    stop: Place
+    left: Real
+    """So many seconds the lease or the delay lasts still."""
+    held: Real = 0.0
+    """For how many seconds it has been leased, as this leader knows it."""
+    client: ClientName = ""
+    """To whom."""
 
 
 class ChangeItem(msgspec.Struct, frozen=True, tag="queue.change-item", array_like=True):

@@ -57,6 +57,8 @@ from snowmelt.protocols.queue.store.write_queue import WriteQueue
 from snowmelt.protocols.queue.streams import node_of
 
 FETCHED_AT_ONCE: Final = 16
+HELD_BYTES: Final = 160
+"""What it takes to tell of a run of leased items."""
 SHOWN_BYTES: Final = 256 << 10
 """More than that waits for room (rule 5)."""
 
@@ -107,8 +109,8 @@ class DeliveryBuilder:
                 if token not in self._deadlines:
                     self._outbox.wake(self._deadlines.begin(token, self._outbox.now, lease.length))
                 self._deliver(owed, lease, {})
-            case Show(_, positions):
-                self._show(owed, positions, {})
+            case Show():
+                self._show(owed, owed.positions, {})
             case Say(target, message):
                 owed.told = True
                 self._outbox.send(target, message)
@@ -206,7 +208,7 @@ class DeliveryBuilder:
             read |= {batch.start + batch.shift: segment for segment, (batch, _, _) in found}
             self._outbox.inside.append(ReadBodies(queue, tuple(absent), owed, read))
             return
-        spans, most = list[calls.Span](), self._outbox.limits.answer_bytes
+        spans, most = list[calls.Span](), self._outbox.limits.answer_bytes - _beside(owed)
         if spread:
             spans, _ = self._spans.of(spread, self._outbox.limits.spans_bytes)
             most -= sum([one.weight for one in spans])
@@ -217,7 +219,7 @@ class DeliveryBuilder:
             end = parts[len(some)].start
         told_spans = tuple([one for one in spans if one.stop <= end]) if spread else ()
         if type(owed) is Show:
-            self._reply(owed.operation, calls.Peeked(told, told_spans))
+            self._reply(owed.operation, calls.Peeked(told, told_spans, owed.held))
         elif type(owed) is Deliver:
             if end < POSITION_MAX and self._deadlines.left(owed.token, self._outbox.now) > 0:
                 self._give_back(owed, Interval(end, POSITION_MAX), parts[len(some) :])
@@ -332,6 +334,11 @@ class DeliveryBuilder:
     def tick(self) -> None:
         if self._lacks and later(self._sought, AGAIN_AFTER) <= self._outbox.now:
             self._seek()
+
+
+def _beside(owed: Deliver | Show) -> int:
+    """So many bytes an answer has besides items."""
+    return HELD_BYTES * len(owed.held) if type(owed) is Show else 0
 
 
 def fitting(parts: list[calls.ItemRun], most: int) -> list[calls.ItemRun]:

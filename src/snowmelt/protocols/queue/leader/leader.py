@@ -24,6 +24,7 @@ from snowmelt.protocols.queue.api.statuses import (
     Consumers,
     DescribeItem,
     ListConsumers,
+    PeekHeld,
     ShowItem,
     TraceItem,
 )
@@ -34,6 +35,7 @@ from snowmelt.protocols.queue.leader.deadlines import Deadlines
 from snowmelt.protocols.queue.leader.delivery import DeliveryBuilder
 from snowmelt.protocols.queue.leader.getting import Getting
 from snowmelt.protocols.queue.leader.grouping import Grouping, release
+from snowmelt.protocols.queue.leader.held import bodies_of, held_runs
 from snowmelt.protocols.queue.leader.item_trace import traced
 from snowmelt.protocols.queue.leader.maintenance.altering import Altering, keep_lengths
 from snowmelt.protocols.queue.leader.maintenance.restoring import Restoring
@@ -77,7 +79,7 @@ CHECKED_EACH: Final = 16
 what rests a share of the looks sees all, by the clock."""
 REDRIVE_EVERY: Final = milliseconds(100)
 
-Look: TypeAlias = calls.Peek | calls.Select | calls.Describe | ListConsumers | Save
+Look: TypeAlias = calls.Peek | PeekHeld | calls.Select | calls.Describe | ListConsumers | Save
 Change: TypeAlias = calls.Purge | calls.Pause | calls.Redrive | calls.ReleaseGroup | ChangeItem
 
 
@@ -227,6 +229,11 @@ class Leader:
             saved = self.delivery.saving.hear(operation, ask)
             if saved is not None:
                 self.log.owe(ReplyTo(operation, saved))
+            return
+        if isinstance(ask, PeekHeld):
+            now, wall = self._outbox.now, self._outbox.wall
+            runs = held_runs(self.state, self._deadlines, now, wall, ask)
+            self.log.owe(Show(operation, bodies_of(self.state, runs, ask.bytes_max), runs))
             return
         if isinstance(ask, calls.Select):
             self.log.owe(Show(operation, selected(self.state.ready, ask)))

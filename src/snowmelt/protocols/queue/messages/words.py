@@ -17,6 +17,7 @@ from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.api.backups import Records
 from snowmelt.protocols.queue.api.partition_names import Name
 from snowmelt.protocols.queue.api.settings import PUT_BYTES_MAX
+from snowmelt.protocols.queue.api.statuses import HeldRun
 from snowmelt.protocols.queue.messages import home_words
 from snowmelt.protocols.queue.messages import partition_words as parted
 from snowmelt.protocols.queue.messages.home_words import Keeper, Keepers, OfTerm, Term
@@ -400,6 +401,8 @@ class Show(msgspec.Struct, frozen=True, gc=False):
 
     operation: OperationId
     positions: tuple[Interval, ...]
+    held: tuple[HeldRun, ...] = ()
+    """In which runs they lie, where they are leased or delayed."""
 
 
 class SaveOwed(msgspec.Struct, frozen=True, gc=False):

@@ -9,6 +9,7 @@ from snowmelt.protocols.calling import AskAnother, Declined, Elsewhere
 from snowmelt.protocols.queue.api import calls, deletes
 from snowmelt.protocols.queue.api.asking import problem
 from snowmelt.protocols.queue.api.settings import QueueSettings, differences, otherwise
+from snowmelt.protocols.queue.api.statuses import ListQueues
 from snowmelt.protocols.queue.messages.home_words import Assignment, DeleteQueue, Nowhere
 from snowmelt.protocols.queue.messages.words import CallRouted
 from snowmelt.protocols.queue.metadata.absence import waits
@@ -48,7 +49,7 @@ class Finding:
         if outbox.presence is None:
             outbox.decline(operation, "Unavailable", NO_VIEW)
             return False
-        if type(request) is calls.ListQueues:
+        if type(request) is ListQueues:
             self._metadata.roll(operation, request.only)
             return False
         try:

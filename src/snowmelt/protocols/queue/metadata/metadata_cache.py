@@ -11,9 +11,9 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.shares import SharesHeld
 from snowmelt.core.users import Patterns, fits
 from snowmelt.protocols.calling import AskAnother
-from snowmelt.protocols.queue.api.calls import QueueNames
 from snowmelt.protocols.queue.api.partition_names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.api.settings import QueueSettings, differences
+from snowmelt.protocols.queue.api.statuses import QueueNames
 from snowmelt.protocols.queue.messages.home_words import (
     Assignment,
     LocateQueue,

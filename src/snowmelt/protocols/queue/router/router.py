@@ -20,6 +20,7 @@ from snowmelt.protocols.queue.api.statuses import (
     ChangeItem,
     DescribeItem,
     ListConsumers,
+    PeekHeld,
     ShowItem,
     TraceItem,
 )
@@ -170,7 +171,14 @@ class RequestRouter:
                 leader.transacting.commit(operation, request)
             case calls.Promise():
                 leader.transacting.promise(operation, request)
-            case calls.Peek() | calls.Select() | calls.Describe() | ListConsumers() | Save():
+            case (
+                calls.Peek()
+                | PeekHeld()
+                | calls.Select()
+                | calls.Describe()
+                | ListConsumers()
+                | Save()
+            ):
                 leader.look(operation, request)
             case DescribeItem() | ShowItem() | TraceItem():
                 leader.look_at(operation, request)

@@ -166,8 +166,8 @@ class Withdrawing:
                 return ReplyTo(operation, no_room(self._home.queue))
             case ReplyTo(operation, calls.Assigned()) if regrouped:
                 return ReplyTo(operation, Declined("Unavailable", self._reason))
-            case Show(operation, positions) if held := _in(gone, list(positions)):
-                return Show(operation, without(positions, held))
+            case Show(_, positions) if held := _in(gone, list(positions)):
+                return replace(owed, positions=without(positions, held))
             case _:
                 return owed
 

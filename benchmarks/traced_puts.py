@@ -1,11 +1,13 @@
 """What spans of OpenTelemetry cost a put, as processor time, in turn with and without.
 
-    python benchmarks/traced_puts.py [--rounds 15] [--puts 500] [--folder DIR] [--json FILE]
+    python benchmarks/traced_puts.py [--nodes 1] [--rounds 15] [--puts 500] [--folder DIR]
+        [--json FILE]
 
-One node in another process, and one client that puts items of 100 bytes, one after another. In each
-round each way puts as many, and who begins changes. Told is the processor time of client and node
-together for a put, as the median of all rounds, and its ratio to that without a provider, round by
-round: the median, and the half of the rounds around it.
+Nodes in processes of their own, and one client that puts items of 100 bytes, one after another.
+With three nodes a queue has its default, three copies, of which two are safe before a put returns.
+In each round each way puts as many, and who begins changes. Told is the processor time of client
+and nodes together for a put, as the median of all rounds, and its ratio to that without a provider,
+round by round: the median, and the half of the rounds around it.
 
     none        no provider is set
     header      none, and the program gives each put a `traceparent` of its own
@@ -116,13 +118,13 @@ def puts_of(
     return together if "batches" in way else singly
 
 
-def seconds_of(pid: int) -> float:
-    """Processor time of all threads of a process, by the scheduler's own count."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
+def seconds_of(pids: list[int]) -> float:
+    """Processor time of all threads of these processes, by the scheduler's own count."""
+    tasks = [one for pid in pids for one in Path(f"/proc/{pid}/task").iterdir()]
     return sum(int((one / "schedstat").read_text().split()[0]) for one in tasks) / 1e9
 
 
-def measured(url: str, pid: int, rounds: int, count: int) -> dict[str, list[float]]:
+def measured(url: str, pids: list[int], rounds: int, count: int) -> dict[str, list[float]]:
     """Microseconds a put, of each round."""
     doing: dict[str, Callable[[], None]] = {}
     for way, sampler in SAMPLERS.items():
@@ -136,28 +138,30 @@ def measured(url: str, pid: int, rounds: int, count: int) -> dict[str, list[floa
         first = next(order)
         ways = list(doing)
         for way in (*ways[first:], *ways[:first]):
-            began = time.process_time() + seconds_of(pid)
+            began = time.process_time() + seconds_of(pids)
             doing[way]()
-            took[way].append((time.process_time() + seconds_of(pid) - began) / count * 1e6)
+            took[way].append((time.process_time() + seconds_of(pids) - began) / count * 1e6)
     return took
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="traced_puts", description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--puts", type=int, default=500, help="in each round, of each way")
     parser.add_argument("--folder", help="where the node's disk is to be")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    if options.rounds < 2 or options.puts < BATCH:
-        parser.error(f"--rounds: 2 or more; --puts: {BATCH} or more")
+    if options.nodes < 1 or options.rounds < 2 or options.puts < BATCH:
+        parser.error(f"--nodes: 1 or more; --rounds: 2 or more; --puts: {BATCH} or more")
     end_on_sigterm()
     with (
         TemporaryDirectory(dir=options.folder) as folder,
-        LocalCluster(1, Path(folder) / "nodes") as nodes,
+        LocalCluster(options.nodes, Path(folder) / "nodes") as nodes,
     ):
         nodes.start()
-        took = measured(nodes.url, nodes.nodes[0].pid, options.rounds, options.puts)
+        pids = [one.pid for one in nodes.nodes]
+        took = measured(nodes.url, pids, options.rounds, options.puts)
     for way, some in took.items():
         beside = took[BESIDE.get(way, "none")]
         ratios = [one / other for one, other in zip(some, beside, strict=True)]

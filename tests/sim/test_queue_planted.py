@@ -39,6 +39,7 @@ from snowmelt.protocols.queue.store.copy import HOME, Copy
 from snowmelt_world.faults import CutLinks
 from snowmelt_world.life import Ending
 from snowmelt_world.scenario import kinds_of
+from wide import wide
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 
@@ -292,7 +293,7 @@ def first(seeds):
         (keys_have_no_say, (3, 19)),
         (leases_of_before_have_the_new_length, (120, 241)),
         (who_leads_goes_on_with_the_bounds_of_before, (120,)),
-        (who_asks_for_others_is_heard_before_anybody_is_told, (0,)),
+        *wide((who_asks_for_others_is_heard_before_anybody_is_told, (0,))),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

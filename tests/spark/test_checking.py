@@ -39,7 +39,7 @@ def assert_same(spark: SparkSession, folder: Path, seeds: range) -> None:
         assert one.operations == len(history)
 
 
-@pytest.mark.parametrize("seeds", [range(1), *wide(range(1, 12))], ids=len)
+@pytest.mark.parametrize("seeds", wide(range(1), range(1, 12)), ids=len)
 def test_spark_judges_mixed_histories_as_one_machine_does(
     spark: SparkSession, tmp_path: Path, seeds: range
 ) -> None:

@@ -73,6 +73,7 @@ def test_offsets_name_partitions_and_a_batch_is_the_same_again(queues: Queues) -
     assert sum(count for _, count in second["queues"].values()) == len(some)
 
 
+@pytest.mark.wide
 def test_micro_batches_go_into_partitions_in_turn_and_once(
     spark: SparkSession, queues: Queues
 ) -> None:

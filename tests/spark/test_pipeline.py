@@ -405,6 +405,7 @@ def test_a_batch_has_no_more_bytes_than_a_stage_says(
     assert max(taken) == 3
 
 
+@pytest.mark.wide
 def test_functions_within_the_read_make_other_columns_of_all_rows(
     cluster: LocalCluster, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -21,6 +21,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
+@pytest.mark.wide
 def test_a_stage_begun_anew_does_not_lose_its_batches_in_a_folder_of_the_old_one(
     cluster: LocalCluster, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_table_says_what_it_can_not_keep(spark: SparkSession, queues: Queues) 
         spark.sql(f"CREATE TABLE jobs USING snowmelt OPTIONS ({options}, token 'secret')")
 
 
+@pytest.mark.wide
 def test_complete_mode_and_a_queue_that_is_loaded_twice_are_told_with_the_way_out(
     spark: SparkSession, queues: Queues
 ) -> None:

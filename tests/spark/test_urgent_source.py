@@ -180,6 +180,7 @@ def test_from_a_priority_queue_into_another_by_way_of_a_new_urgency(
     assert all(urgency[item.priority] == int(item.body) % 3 for item in got)
 
 
+@pytest.mark.wide
 def test_what_can_not_be_had_of_a_priority_queue_is_said(
     spark: SparkSession, queues: Queues
 ) -> None:

@@ -56,6 +56,7 @@ def test_nothing_is_lost_with_the_disk_of_the_node_that_decides(tmp_path: Path, 
     assert result["faults"]["lose node"] >= 1
 
 
+@pytest.mark.wide
 @NEEDS_ETCD
 def test_nothing_is_lost_where_etcd_decides_and_one_at_a_time_is_hurt(tmp_path: Path) -> None:
     result = chaos_runs.survives(

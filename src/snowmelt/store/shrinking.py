@@ -16,9 +16,10 @@ Rules:
 5. The end, in one turn of the writer: the engine gets what the log holds; the copy is flushed; the
    log is overwritten with zeros, for its records name commits of the old file; the copy takes the
    name of the old file. A crash between any two of these leaves a whole store.
-6. The old file is then cut off piece by piece, in the same share of the time: to free a gigabyte
-   takes a file system a third of a second. It stays mapped until then, since to unmap ten of them
-   at once takes a quarter of a second. Nobody reads it any more.
+6. The old file is then cut off piece by piece, with pauses twice as long: to free a gigabyte
+   takes a file system a third of a second, and it writes that down with the next flush of a put.
+   The file stays mapped until then, since to unmap ten of them at once takes a quarter of a second.
+   Nobody reads it any more.
 7. What fails in the copy ends the copy alone, and it is tried again later. A put that finds no room
    ends it too, and gets the room that the copy had.
 8. Where items come and go faster than they are copied, a copy might never be whole. So it ends when
@@ -157,10 +158,11 @@ class Shrinking:
 
     def step(self, env: lmdb.Environment, room: Room) -> bool:
         """A look, a slice or a cut; whether all is in the copy now."""
-        began = monotonic()
+        began, pause = monotonic(), _SHARE - 1
         whole = False
         try:
             if self._old is not None:
+                pause *= 2
                 self._old = self._old if self._old.cut() else None
             elif self.copy is not None:
                 whole = self.copy.take(env)
@@ -170,7 +172,7 @@ class Shrinking:
             elif not self._begins(env, room):
                 self._due = began + LOOK_SECONDS
                 return False
-            self._due = monotonic() + (_SHARE - 1) * (monotonic() - began)
+            self._due = monotonic() + pause * (monotonic() - began)
         except (lmdb.Error, OSError, StoreError):  # there is no room for two, mostly
             self.drop()
         return whole

@@ -202,7 +202,7 @@ def test_who_answers_late_is_not_asked_for_all_of_them_again_and_again() -> None
 
 
 def test_what_the_root_kept_of_names_is_dropped_when_nobody_complains_any_more() -> None:
-    bench = wanted(1_000)
+    bench = wanted(2 * AT_ONCE)
     bench.run()
     bench.gone("c-many", "n1")
     bench.pass_time(seconds(30))

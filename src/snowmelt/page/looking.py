@@ -14,7 +14,7 @@ from snowmelt.client.leases.steps import Seen
 from snowmelt.client.pool.status import pools
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.consumers import ConsumerOverview, consumers
-from snowmelt.client.queue.held_items import HeldItem, first_held, held_in, whose
+from snowmelt.client.queue.held_items import HeldItem, first_held, held_in, with_holder
 from snowmelt.client.queue.item_trace import trace
 from snowmelt.client.queue.item_words import happened, standing, when
 from snowmelt.client.queue.overviews import NODE_SECONDS
@@ -367,18 +367,19 @@ def _held_of(
 ) -> Steps[list[ItemRow]]:
     """What is leased, or delayed, of all partitions; clients are `named` to an admin."""
     ranked = priorities != 1
-    asks = [_held(steps_of(name, ranked=ranked), delayed) for name in names]
+    asks = [_held(steps_of(name, ranked=ranked), delayed, named) for name in names]
     told = yield from at_once(asks)
     found = first_held([one for one in told if isinstance(one, list)], ITEMS_MAX, delayed=delayed)
-    return [_held_row(one, numbered=priorities > 1, named=named) for one in found]
+    return [_held_row(one, numbered=priorities > 1) for one in found]
 
 
-def _held(steps: FifoSteps, delayed: bool) -> Steps[list[HeldItem]]:
+def _held(steps: FifoSteps, delayed: bool, named: bool) -> Steps[list[HeldItem]]:
     wait = yield from _asking(steps)
-    return (yield from held_in(steps, ITEMS_MAX, ITEM_BYTES, wait, delayed=delayed))
+    held = held_in(steps, ITEMS_MAX, ITEM_BYTES, wait, delayed=delayed, names=named)
+    return (yield from held)
 
 
-def _held_row(one: HeldItem, *, numbered: bool, named: bool) -> ItemRow:
+def _held_row(one: HeldItem, *, numbered: bool) -> ItemRow:
     if one.seen is None:
         ranks, rank = one.part.ranks, one.place >> PLACE_BITS
         priority = rank if ranks is None else ranks.told(rank)
@@ -386,11 +387,7 @@ def _held_row(one: HeldItem, *, numbered: bool, named: bool) -> ItemRow:
         row = ItemRow(*where, None, "", None, 0, "")
     else:
         row = _item_row(one.part.name, one.seen, numbered=numbered)
-    who = whose(one.run) if named else Program("", 0, "")
-    left, held = one.run.left, one.run.held
-    return msgspec.structs.replace(
-        row, left=left, held=held, program=who.name, pid=who.pid, host=who.host
-    )
+    return with_holder(row, one.run)
 
 
 def _asking(steps: FifoSteps) -> Steps[Wait]:

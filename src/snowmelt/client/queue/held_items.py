@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.api.calls import Peeked
 from snowmelt.protocols.queue.api.statuses import HeldRun, ItemStanding, PeekHeld, ShowItem
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 STATES: Final = (
     ItemStanding.READY,
@@ -74,15 +76,15 @@ def peek(steps: FifoSteps, count: int, state: ItemStanding, timeout: float) -> S
             peeked = yield from one.part.ask_about(ask, wait.left, PEEK_BYTES)
             seen = next(iter((yield from one.part.shown(peeked))), None)
         if seen is not None:
-            told.append(_with(seen, one.run))
+            told.append(with_holder(seen, one.run))
     return told
 
 
 def held_in(
-    part: FifoSteps, count: int, bytes_max: int, wait: Wait, *, delayed: bool
+    part: FifoSteps, count: int, bytes_max: int, wait: Wait, *, delayed: bool, names: bool = True
 ) -> Steps[list[HeldItem]]:
-    """So many of one partition, with those bodies that came along."""
-    ask = PeekHeld(part.name, count, bytes_max, delayed)
+    """So many of one partition, with those bodies that came along; clients by their `names`."""
+    ask = PeekHeld(part.name, count, bytes_max, delayed, names)
     peeked: Peeked = yield from part.ask_about(ask, wait.left, bytes_max)
     some = yield from fetched(part, peeked)
     places = [place for one in some for place in places_of(one)]
@@ -100,13 +102,9 @@ def first_held(found: Iterable[Sequence[HeldItem]], count: int, *, delayed: bool
     return sorted(every, key=lambda one: one.run.left if delayed else -one.run.held)[:count]
 
 
-def whose(run: HeldRun) -> Program:
-    """Which program has it."""
-    return program_of(run.client) if run.client else Program("", 0, "")
-
-
-def _with(seen: Seen, run: HeldRun) -> Seen:
-    who = whose(run)
+def with_holder(item: T, run: HeldRun) -> T:
+    """The same item, with which program has it, where that is known, and until when."""
+    who = program_of(run.client) if run.client else Program("", 0, "")
     return msgspec.structs.replace(
-        seen, left=run.left, held=run.held, program=who.name, pid=who.pid, host=who.host
+        item, left=run.left, held=run.held, program=who.name, pid=who.pid, host=who.host
     )

@@ -16,7 +16,8 @@ import warm
 from snowmelt.cli.local import LocalNode
 
 THREADS = """
-import sys, snowmelt
+import os, signal, sys, snowmelt
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"told\\n"))  # once the worker has heard it
 def handle(item):
     print("begun", item.body.decode(), flush=True)
     sys.stdin.readline()
@@ -26,7 +27,8 @@ print("ended", flush=True)
 """
 
 TASKS = """
-import asyncio, sys, snowmelt.aio
+import asyncio, os, signal, sys, snowmelt.aio
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"told\\n"))
 async def handle(item):
     print("begun", item.body.decode(), flush=True)
     await asyncio.to_thread(sys.stdin.readline)
@@ -77,6 +79,7 @@ def test_a_signal_ends_it_warmly(node: LocalNode, text: str) -> None:
         orders.put_many([b"one", b"two"])
         assert heard(started) == ["begun", "one"]
         started.send_signal(signal.SIGTERM)
+        assert heard(started) == ["told"]
         started.stdin.write("go on\n")
         started.stdin.flush()
         assert heard(started) == ["ended"]

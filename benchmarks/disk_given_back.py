@@ -1,33 +1,43 @@
 """What a node's disk holds while gigabytes go in and out, and what a put costs meanwhile.
 
     python benchmarks/disk_given_back.py [--gigabytes 1] [--kept 0] [--bytes 100000]
-        [--seconds 60] [--folder DIR] [--json FILE]
+        [--seconds 60] [--in-turn] [--folder DIR] [--json FILE]
 
 One node in another process. So many gigabytes are put into a queue and taken out again, but for
 those that are kept. All the while a second client puts items of 100 bytes into another queue, one
 after another. Each second the bytes on the disk are noted, those of a file that has lost its name
 too, and what a put took in the mean and at most. `copying` is from the first byte of the new file
 until the old one is gone; `quiet` is after that. Linux only.
+
+Disks are slower in one minute than in the next. With `--in-turn` the node copies and frees for five
+seconds and rests for five, so that the two are compared on the same disk.
 """
 
 import argparse
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 from statistics import fmean, median
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode, end_on_sigterm
+from snowmelt.cli.main import run as run_command
+from snowmelt.store.room import Room
+from snowmelt.store.shrinking import Shrinking
 
 SMALL: Final = os.urandom(100)
 BATCH_BYTES: Final = 4 << 20
 QUIET_SECONDS: Final = 20
+TURN_SECONDS: Final = 5.0
+AS_NODE: Final = "--as-node"
 
 
 class Second(msgspec.Struct, frozen=True):
@@ -35,10 +45,37 @@ class Second(msgspec.Struct, frozen=True):
 
     at: float
     phase: str
+    rests: bool
+    """The node rests, if it takes turns."""
     disk_bytes: int
     puts: int
     mean_ms: float
     most_ms: float
+
+
+class NodeInTurn(subprocess.Popen[bytes]):
+    """A node whose store copies and frees in turn; this file is its program."""
+
+    def __init__(self, command: list[str], **options: Any) -> None:
+        super().__init__([command[0], __file__, AS_NODE, *command[3:]], **options)
+
+
+def resting_for(moment: float) -> float:
+    """Seconds until a node that takes turns works again; all processes have the same clock."""
+    return max(0.0, TURN_SECONDS - moment % (2 * TURN_SECONDS))
+
+
+def work_in_turn() -> None:
+    """Makes a node of this process."""
+    rest = Shrinking.rest
+
+    def in_turn(self: Shrinking, room: Room) -> float | None:
+        least = rest(self, room)
+        return None if least is None else max(least, resting_for(time.monotonic()))
+
+    Shrinking.rest = in_turn  # type: ignore[method-assign]
+    sys.argv.remove(AS_NODE)
+    run_command()
 
 
 class Puts:
@@ -103,7 +140,8 @@ class Watch:
             held = sum(one.st_blocks * 512 for one in files) + self._unnamed()
             at = round(time.monotonic() - self._began, 1)
             mean, most = round(fmean(took), 3), round(max(took), 1)
-            self.seconds.append(Second(at, self.phase, held, len(took), mean, most))
+            rests = resting_for(time.monotonic() - 0.5) > 0  # in the middle of this second
+            self.seconds.append(Second(at, self.phase, rests, held, len(took), mean, most))
 
     def _records(self) -> Path:
         return next(self._folder.rglob("records"))
@@ -128,12 +166,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--kept", type=float, default=0.0, help="of them, left in the queue")
     parser.add_argument("--bytes", type=int, default=100_000, help="of an item")
     parser.add_argument("--seconds", type=float, default=60.0, help="to wait for the disk")
+    parser.add_argument("--in-turn", action="store_true", help="five seconds at rest, five not")
     parser.add_argument("--folder", help="where the node's disk is to be")
     parser.add_argument("--json", help="a file for each second's numbers")
     options = parser.parse_args(argv)
     if not 1 <= options.bytes <= BATCH_BYTES or not 0 <= options.kept < options.gigabytes:
         parser.error(f"--bytes: 1 to {BATCH_BYTES}; --kept: less than --gigabytes")
     end_on_sigterm()
+    if options.in_turn:
+        LocalNode.popen = NodeInTurn
     with (
         tempfile.TemporaryDirectory(prefix="disk-", dir=options.folder) as folder,
         LocalCluster(1, Path(folder)) as nodes,
@@ -147,6 +188,8 @@ def main(argv: list[str] | None = None) -> int:
             watch.end()
             puts.end()
         told(watch.seconds)
+        if options.in_turn:
+            compared([one for one in watch.seconds if one.phase == "copying" and one.puts])
         if options.json:
             Path(options.json).write_text(json.dumps(msgspec.to_builtins(watch.seconds)))
     return 0
@@ -195,5 +238,20 @@ def told(seconds: list[Second]) -> None:
             )
 
 
+def compared(seconds: list[Second]) -> None:
+    """The seconds in which it worked, beside those in which it rested."""
+    means = []
+    for rests, word in ((False, "at work"), (True, "at rest")):
+        part = [one for one in seconds if one.rests == rests]
+        means.append(sum(one.puts * one.mean_ms for one in part) / sum(one.puts for one in part))
+        print(
+            f"{word:8} {len(part):4} s, a put {means[-1]:.3f} ms in the mean, most "
+            f"{max(one.most_ms for one in part):.1f} ms"
+        )
+    print(f"at work a put takes {means[0] / means[1]:.3f} times as long")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == [AS_NODE]:
+        work_in_turn()
     raise SystemExit(main())

@@ -45,6 +45,7 @@ WORDS: Final = (
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"\basyncio\.Lock\b", "threading.Lock"),
     (r"\bimport asyncio\n", "import threading\nimport time\n"),
+    (r"\n +self\._\w+\.check_loop\(\)", ""),  # any thread may
     # what we say in another way
     (r"\b(\w+)_async\b", r"\1"),
     (r"\b(Async|Keeping)(Port|Own|HeldBaton)\b", r"\2"),

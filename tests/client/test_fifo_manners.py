@@ -260,6 +260,40 @@ def test_a_cluster_of_one_loop_is_refused_in_another(node: LocalNode) -> None:
         first.run(cluster.close())
 
 
+@pytest.mark.parametrize("word", ["__anext__", "aclose"])
+def test_a_loop_over_a_queue_goes_on_though_another_event_loop_used_it(
+    node: LocalNode, word: str
+) -> None:
+    async def scene() -> None:
+        async with snowmelt.aio.connect(node.url) as cluster:
+            orders = cluster.fifo(f"manners-loops-{word}")
+            await orders.put_many([b"1", b"2"])
+            async with orders.consume(1) as loop:
+                await (await anext(loop)).ack()
+                with pytest.raises(WrongLoop):
+                    await asyncio.to_thread(asyncio.run, getattr(loop, word)())
+                await (await anext(loop)).ack()
+            stats = await orders.stats()
+            assert (stats.ready, stats.leased) == (0, 0)
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+def test_a_baton_stays_with_its_holder_though_another_event_loop_released_it(
+    node: LocalNode,
+) -> None:
+    async def scene() -> None:
+        async with snowmelt.aio.connect(node.url) as cluster:
+            async with cluster.baton("manners-loops") as held:
+                with pytest.raises(WrongLoop):
+                    await asyncio.to_thread(asyncio.run, held.release())
+                await held.save(b"mine")
+            async with cluster.baton("manners-loops") as held:
+                assert held.value == b"mine"
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+
+
 def test_async_loops_count_what_they_failed_at(tmp_path: Path) -> None:
     async def failing(orders: snowmelt.aio.Fifo) -> None:
         async for item in orders.consume(timeout=0):

@@ -50,6 +50,7 @@ class Bench:
         self._number = 0
 
     def __enter__(self) -> Self:
+        Path(self.place.folder).mkdir(parents=True)  # backups are written there, too
         self.cluster.start()
         self.place.url = self.cluster.url
         return self

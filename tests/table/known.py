@@ -14,31 +14,7 @@ class Known(NamedTuple):
     """What is missing, in words."""
 
 
-LOOPS: Final = ("f*: loop.{}", "priority: loop.{}")
-"""Those over leased items: `f*` is the fifo and the folder."""
-
-
-def loops(*calls: str) -> tuple[str, ...]:
-    """These calls of all such loops."""
-    return tuple(rows.format(call) for rows in LOOPS for call in calls)
-
-
 KNOWN: Final[list[Known]] = [
-    Known(
-        loops("with", "close"),
-        "two loops",
-        "a loop over a queue that another event loop leaves waits there for ever",
-    ),
-    Known(
-        loops("next"),
-        "two loops",
-        "another event loop that asks for the next is refused, and ends the loop for its own",
-    ),
-    Known(
-        ("baton: Held.with", "baton: Held.release", "baton: Held.through"),
-        "two loops",
-        "another event loop that releases a baton is refused, and its holder has lost it",
-    ),
     Known(
         (
             "folder: EmbeddedCluster.delete",

@@ -133,10 +133,6 @@ def redrive(own):
     expect(type(back) is int, "redrive tells how many: {}", back)
 
 
-def first_of(own):
-    return own.judged.peek(1)[0].position
-
-
 def place_of(own, body):
     return next(one.position for one in own.judged.peek(1000) if one.body == body)
 
@@ -157,8 +153,9 @@ def trace_one(own):
 
 @recipe("Fifo.change_item", "PriorityQueue.change_item")
 def change_item(own):
-    with own.takes_off(own.fill()):
-        done = yield Act(own.queue.change_item, first_of(own), "dropped")
+    [body] = own.fill()
+    with own.takes_off([body]):
+        done = yield Act(own.queue.change_item, place_of(own, body), "dropped")
         expect(type(done) is bool, "it tells whether there was anything to do: {}", done)
 
 

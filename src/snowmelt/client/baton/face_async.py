@@ -100,6 +100,7 @@ class Held(AsyncHeldBaton):
         return await self._through(steps(self._hold))
 
     async def _through(self, steps: Steps[T]) -> T:
+        self._way.check_loop()
         try:
             return await run_async(self._way, steps)
         finally:

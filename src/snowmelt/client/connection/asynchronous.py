@@ -66,6 +66,9 @@ class AsyncClient:
         for connection in self._transport.connections():
             forsake(connection)
 
+    def check_loop(self) -> None:
+        self._bound.check_loop()
+
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Sees something to its end that nobody awaits; `close` waits for it, a little."""
         self._bound.keep(work)

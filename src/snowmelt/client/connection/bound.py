@@ -30,14 +30,16 @@ class LoopBinding:
         self._origin.check("this cluster", "connect anew in this one")
         if self.closed:
             raise Closed("this client is closed")
-        loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        elif self._loop is not loop:
+        self.check_loop()
+        self._loop = self._loop or asyncio.get_running_loop()
+        return self._loop
+
+    def check_loop(self) -> None:
+        """Raises `WrongLoop` where another event loop runs; a forked child has its own to say."""
+        if self._loop not in (None, asyncio.get_running_loop()) and not self._origin.left:
             raise WrongLoop(
                 "this cluster is used by another event loop: connect within the loop that uses it"
             )
-        return loop
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Sees something to its end that nobody awaits; closing waits for it, a little."""

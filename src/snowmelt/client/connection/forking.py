@@ -64,6 +64,9 @@ class KeepingOwn:
         self._origin.check(self._what, self._way_out)
         return await self._port.call(body, timeout, target, weight)
 
+    def check_loop(self) -> None:
+        self._port.check_loop()
+
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         self._port.keep(work)
 

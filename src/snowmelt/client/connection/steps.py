@@ -76,6 +76,9 @@ class AsyncEndable(Protocol):
 class KeepingPort(AsyncPort, Protocol):
     """An async port that also sees to its end what nobody awaits any more."""
 
+    def check_loop(self) -> None:
+        """Raises `WrongLoop` where another event loop runs than the one that it is used by."""
+
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Goes on with this; closing waits for it a little."""
 

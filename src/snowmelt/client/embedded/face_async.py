@@ -100,6 +100,10 @@ class DriverThread:
         if wanted is not None:
             self._handed.put(AbandonedCall(wanted))
 
+    def check_loop(self) -> None:
+        """Raises `WrongLoop` where another event loop runs than the one that it is used by."""
+        self._bound.check_loop()
+
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Goes on with this; closing waits for it a little."""
         self._bound.keep(work)

@@ -113,6 +113,7 @@ class ItemLoop:
         return self
 
     async def __anext__(self) -> Item:
+        self._port.check_loop()
         for item in self._items:
             if not item.delivered.lost:  # else it is with others by now
                 if self._renewals.now >= self._urgent_check.due:
@@ -139,6 +140,7 @@ class ItemLoop:
         """Once: acknowledges what is done, and gives back the rest. In a child it does nothing."""
         if self._over or self._origin.left:
             return
+        self._port.check_loop()
         self._over = True
         await self._renewer.close(self._take_hand(), reason)
 

@@ -42,6 +42,9 @@ class OpenOnce:
                 raise
             raise Unreachable("the queue could not be opened in the time given") from None
 
+    def check_loop(self) -> None:
+        self.port.check_loop()
+
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         self.port.keep(work)
 

@@ -17,7 +17,7 @@ from cli.program import snowmelt as run
 from snowmelt.cli.local import LocalCluster
 
 SHOP = """
-import asyncio, time
+import asyncio, pathlib, time
 from snowmelt import Retry
 RETRY = {ValueError: None}
 def ship(item):
@@ -25,7 +25,8 @@ def ship(item):
         raise ValueError("no such address")
     if item.body == b"slow":
         print("begun", flush=True)
-        time.sleep(1)
+        while not pathlib.Path("go on").exists():
+            time.sleep(0.01)
     print(f"{item.queue} {item.value}\\n", end="", flush=True)  # one write: threads share it
 async def send(item):
     await asyncio.sleep(0)
@@ -106,10 +107,12 @@ def test_sigterm_finishes_what_is_in_hand(cluster: LocalCluster, shop: Path) -> 
         with begun(shop, "shop:ship", "--queue", "in-hand", "--url", cluster.url) as started:
             assert line(started) == "begun"
             started.send_signal(signal.SIGTERM)
+            stops = "a worker stops: queue in-hand, in hand 1"
+            until(lambda: stops in (shop / "log").read_text(), "it was not heard")
+            (shop / "go on").touch()
             assert line(started) == "in-hand b'slow'"
             assert started.wait(20) == 0
         assert orders.get(timeout=5).body == b"next"
-    assert "a worker stops: queue in-hand, in hand 1" in (shop / "log").read_text()
 
 
 def test_a_failure_is_a_line_of_the_log_and_retry_is_of_the_module(

@@ -50,12 +50,12 @@ def test_the_largest_object_there_may_be_passes_without_a_copy_kept():
 
 
 def test_an_object_that_waits_and_one_that_is_waited_for():
-    with engine("c-a") as (giver, _), engine("c-b") as (taker, machine):
+    with engine("c-a") as (giver, giving), engine("c-b") as (taker, machine):
         know(taker, machine, giver)
         came = []
         thread = threading.Thread(target=lambda: came.append(taker.call(GET, 10).blob))
         thread.start()
-        sleep(0.1)
+        until(lambda: giving.line)
         giver.call(put(b"late"), 5)
         thread.join(5)
         assert came == [b"late"]
@@ -159,7 +159,7 @@ def test_a_machine_that_raises_ends_the_engine_and_every_call():
         threads = [threading.Thread(target=wait) for _ in range(4)]
         for thread in threads:
             thread.start()
-        sleep(0.1)
+        until(lambda: len(machine.gets) == 4)
         with pytest.raises(MachineCrashed, match="can't describe"):
             one.call(DescribePeer(), 5)
         for thread in threads:
@@ -191,7 +191,7 @@ def test_a_call_on_a_closed_engine_says_so_and_one_that_waits_ends():
 
         thread = threading.Thread(target=wait)
         thread.start()
-        sleep(0.1)
+        until(lambda: machine.gets)
         one.close()
         thread.join(5)
         assert ends == ["the pool was closed before the answer came"]
@@ -406,7 +406,11 @@ sys.path.insert(0, sys.argv[1])
 from runtime.peering import engine, know, put, GET
 with engine("c-a") as (giver, giving), engine("c-b") as (taker, machine):
     know(taker, machine, giver)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    def interrupt():
+        while not giving.line:  # it has asked, and waits
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=interrupt).start()
     try:
         taker.call(GET, 20)
     except KeyboardInterrupt:

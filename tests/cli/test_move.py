@@ -15,7 +15,7 @@ import pytest
 import snowmelt
 from cli.program import piped
 from snowmelt.cli.local import LocalCluster
-from timing import in_vain
+from timing import in_vain, until
 
 COUNT = 3_000
 
@@ -122,6 +122,24 @@ def test_who_waits_for_items_ends_at_a_signal_too(cluster: LocalCluster) -> None
             time.sleep(0.01)
         process.terminate()
         assert process.wait(timeout=30) == 130
+
+
+def test_a_node_that_stands_still_for_a_moment_ends_no_move(tmp_path: Path) -> None:
+    with LocalCluster(1, tmp_path, 0.5) as own:
+        own.start()
+        with snowmelt.connect(own.url) as client:
+            old, new = client.fifo("still-old"), client.fifo("still-new")
+            old.put(b"1")
+            new.create()
+            words = ["move", "still-old", "still-new", "--idle", "2", "--url", own.url]
+            process = subprocess.Popen([sys.executable, "-m", "snowmelt", *words])
+            until(lambda: new.stats().put)
+            for _ in range(3):
+                os.kill(own.nodes[0].pid, signal.SIGSTOP)
+                time.sleep(0.5)
+                os.kill(own.nodes[0].pid, signal.SIGCONT)
+                time.sleep(0.2)
+            assert process.wait(timeout=30) == 0
 
 
 def test_bad_words_are_refused(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ LAST_IDLE: Final = 0.2
 LEASE: Final = 10.0
 """Of a step; of several partitions a lease lasts as their queue says."""
 MOMENT: Final = 0.2
-"""So many seconds pass until a signal is heard, or what came back is seen."""
+"""So many seconds pass until a signal is heard, or what came, or came back, is seen."""
 PROGRAM: Final = "snowmelt-move"
 STOPPED: Final = 130
 
@@ -193,13 +193,14 @@ class _Move:
         """How many in one step; none when nothing came in the time, or a signal did."""
         end = time.monotonic() + idle
         while not self.stopped:
-            left = max(0.0, end - time.monotonic())
-            count = self._step(min(MOMENT, left))
-            if count or not left:
+            left = end - time.monotonic()
+            count = self._step()
+            if count or left <= 0:
                 return count
+            time.sleep(min(MOMENT, left))  # a get that waits has no time for a busy node's answer
         return 0
 
-    def _step(self, patience: float) -> int:
+    def _step(self) -> int:
         source, target = self._source, self._target
         urgent = isinstance(source, PriorityQueue) and isinstance(target, PriorityQueue)
         try:
@@ -208,7 +209,7 @@ class _Move:
                     source,
                     self._at_once,
                     bytes_max=BYTES_AT_ONCE,
-                    timeout=patience,
+                    timeout=0,
                     lease=self._lease,
                 )
                 for item in some:

@@ -99,18 +99,19 @@ def wait_for(broker: SnowmeltBroker, tmp_path: Path, numbers: set[int]) -> None:
 def test_processes_share_a_queue_and_sigterm_gives_back_the_rest(
     start: Start, broker: SnowmeltBroker, tmp_path: Path
 ) -> None:
-    for number in range(12):
-        send(broker, number, 0.5)
+    count = 400  # far more than are done before both have begun, and the signal was heard
+    for number in range(count):
+        send(broker, number, 0.2)
     one = start()
-    end = time.monotonic() + 30
-    while len(done(tmp_path)) < 3 and time.monotonic() < end:
+    end = time.monotonic() + 60
+    while len({pid for _, pid in done(tmp_path)}) < 2 and time.monotonic() < end:
         time.sleep(0.05)
     one.terminate()
     assert one.wait(20) in (0, -signal.SIGTERM)  # Dramatiq listens to signals after its workers run
     status, ended = broker.queue_of("default").stats(), done(tmp_path)
     assert len({pid for _, pid in ended}) == 2
     assert (status.leased, status.failed, status.dead) == (0, 0, 0)
-    assert status.ready == 12 - len(ended) > 0
+    assert status.ready == count - len(ended) > 0
     assert max(Counter(number for number, _ in ended).values()) == 1
 
 

@@ -102,12 +102,15 @@ def test_what_a_cancelled_receiver_drops_goes_back(node: LocalNode, name: str) -
 def test_messages_come_by_priority_and_when_their_delay_is_over(node: LocalNode, name: str) -> None:
     async def work() -> None:
         async with started(node.url, name) as broker:
+            begun = time.monotonic()
             await broker.kick(message(b"late", delay=0.3, priority=9))
             await broker.kick(message(b"usual"))
             await broker.kick(message(b"patient", priority="-2"))
             await broker.kick(message(b"urgent", priority=10**15))
             some = await got(broker, 4)
-            assert [one.data for one in some] == [b"urgent", b"usual", b"patient", b"late"]
+            assert time.monotonic() - begun > 0.3
+            others = [one.data for one in some if one.data != b"late"]  # it may be before them
+            assert others == [b"urgent", b"usual", b"patient"]
             for one in some:
                 await one.ack()
 

@@ -61,9 +61,8 @@ def strange():
     return object()
 
 @task
-def slow(seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+def wait_for(path):
+    while not os.path.exists(path):
         time.sleep(0.01)
 
 @task
@@ -89,6 +88,11 @@ DATABASES = {"default": {
     "ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["DATABASE"],
     "OPTIONS": {"timeout": 30},
 }}
+LOGGING = {
+    "version": 1, "disable_existing_loggers": False,
+    "handlers": {"error": {"class": "logging.StreamHandler"}},
+    "loggers": {"snowmelt": {"handlers": ["error"]}},
+}
 TASKS["boxed"] = {**TASKS["default"], "QUEUES": ["boxed"]}
 TASKS["boxed"]["OPTIONS"] = {**TASKS["default"]["OPTIONS"], "outbox": "default"}
 """
@@ -183,7 +187,7 @@ def test_what_became_of_tasks_is_written_down(tasks: Any, work: Callable[..., An
     tried = asyncio.run(tasks.attempt.aenqueue())
     late = tasks.double.using(run_after=before + timedelta(hours=1)).enqueue(1)
     soon = tasks.double.using(run_after=before + timedelta(seconds=1)).enqueue(2)
-    over = tasks.slow.enqueue(20)
+    over = tasks.wait_for.enqueue("nothing that comes")
     work("--threads", "4", "--limit", "1")
     for one in (done, failed, odd, left, tried, late, soon, over):
         one.refresh()
@@ -246,14 +250,22 @@ def test_a_task_whose_worker_is_killed_runs_again(
     assert one.wait(20) == 0
 
 
-def test_sigterm_waits_for_what_is_in_hand(tasks: Any, work: Callable[..., Any]) -> None:
-    some = [tasks.slow.enqueue(1.5) for _ in range(4)]
+def test_sigterm_waits_for_what_is_in_hand(
+    tasks: Any, work: Callable[..., Any], tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go on"
+    some = [tasks.wait_for.enqueue(str(go_on)) for _ in range(4)]
     one = work("--threads", "2", "--queue", "default", wait=False)
-    while not any(result.started_at for result in some):
-        time.sleep(0.05)
-        some[0].refresh()
-        some[1].refresh()
+    for result in some[:2]:
+        while not result.started_at:
+            time.sleep(0.05)
+            result.refresh()
     one.terminate()
+    end = time.monotonic() + 60
+    while "a worker stops" not in (log := (tmp_path / "log").read_text()):
+        assert time.monotonic() < end, log
+        time.sleep(0.01)
+    go_on.touch()
     assert one.wait(20) == 0
     for result in some:
         result.refresh()

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,16 @@ from ordinary.kinds import LEASE, Account
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import Empty, LeaseLost, OutcomeUnknown
 
+LONG_LEASE = 60.0
+
 
 async def gone(maker: snowmelt.aio.Pool) -> None:
     """Until nobody holds anything; less long than a lease, so that nothing has just run out."""
     gc.collect()  # what a cancelled task had in hand may lie in a circle with its exception
-    for _ in range(75):
-        if not (await maker.stats()).on_loan:
-            return
+    end = time.monotonic() + LONG_LEASE / 3
+    while left := (await maker.stats()).on_loan:
+        assert time.monotonic() < end, f"{left} are with nobody"
         await asyncio.sleep(0.02)
-    raise AssertionError(f"{(await maker.stats()).on_loan} are with nobody")
 
 
 @pytest.mark.parametrize("face", ["get", "consume"])
@@ -31,8 +33,8 @@ async def test_a_task_that_is_cancelled_holds_nothing(
     chance = random.Random(5)
     account = Account()
     async with snowmelt.aio.connect(node.url) as cluster:
-        maker = cluster.pool(name, buffers=100_000, lease=60)
-        taker = cluster.pool(name, lease=60)
+        maker = cluster.pool(name, buffers=100_000, lease=LONG_LEASE)
+        taker = cluster.pool(name, lease=LONG_LEASE)
         await maker.put(account.putting(0))
         account.kept.add(b"0")
         await (await taker.get()).nack()
@@ -78,7 +80,7 @@ async def test_at_most_once_what_nobody_was_given_is_not_lost(
     chance = random.Random(6)
     came: list[bytes] = []
     async with snowmelt.aio.connect(node.url) as cluster:
-        options = {"delivery": "at_most_once", "lease": LEASE}
+        options = {"delivery": "at_most_once", "lease": LONG_LEASE}
         maker = cluster.pool(name, buffers=100_000, **options)
         taker = cluster.pool(name, **options)
         await maker.put(b"0")
@@ -169,7 +171,7 @@ def test_a_task_that_is_cancelled_in_the_turn_of_its_answer_holds_nothing(
     async def main(loop: Cancelling) -> None:
         loop.turns = turns
         async with snowmelt.aio.connect(node.url) as cluster:
-            pool = cluster.pool(name, buffers=1000, lease=60)
+            pool = cluster.pool(name, buffers=1000, lease=LONG_LEASE)
 
             async def take() -> None:
                 if face == "get":

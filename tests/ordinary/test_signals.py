@@ -79,7 +79,11 @@ with snowmelt.connect(url) as cluster:
     other = cluster.pool(name)
     pool = cluster.pool(name)
     signal.signal(signal.SIGTERM, handle)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    def end():
+        while not pool.stats().requests:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+    threading.Thread(target=end).start()
     begin = time.monotonic()
     try:
         pool.get(timeout=60)

@@ -71,7 +71,11 @@ def test_who_waits_is_woken_when_a_result_is_stored(
     waiting = threading.Thread(target=wait)
     waiting.start()
     assert began.wait(10)
-    time.sleep(1.2)
+    end = time.monotonic() + 20
+    while len(looked) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    time.sleep(1.2)  # it does not look by itself
     stored = time.monotonic()
     app.backend.store_result("a", "done", states.SUCCESS)
     waiting.join(20)

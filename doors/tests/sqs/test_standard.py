@@ -78,9 +78,9 @@ def test_an_expired_receipt_deletes_nothing(sqs: Any, made: Make) -> None:
     url = made(VisibilityTimeout="1")
     sqs.send_message(QueueUrl=url, MessageBody="hello")
     [first] = sqs.receive_message(QueueUrl=url)["Messages"]
-    [second] = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=3, AttributeNames=["All"])[
-        "Messages"
-    ]
+    [second] = sqs.receive_message(
+        QueueUrl=url, WaitTimeSeconds=20, VisibilityTimeout=60, AttributeNames=["All"]
+    )["Messages"]
     assert second["Attributes"]["ApproximateReceiveCount"] == "2"
     sqs.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
     with pytest.raises(ClientError) as error:
@@ -92,7 +92,7 @@ def test_an_expired_receipt_deletes_nothing(sqs: Any, made: Make) -> None:
 
 
 def test_one_of_several_is_kept_longer_alone(sqs: Any, made: Make) -> None:
-    url = made(VisibilityTimeout="1")
+    url = made(VisibilityTimeout="3")  # it is kept longer before that is over
     entries = [{"Id": str(at), "MessageBody": str(at)} for at in range(3)]
     assert len(sqs.send_message_batch(QueueUrl=url, Entries=entries)["Successful"]) == 3
     got = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
@@ -100,7 +100,7 @@ def test_one_of_several_is_kept_longer_alone(sqs: Any, made: Make) -> None:
     sqs.change_message_visibility(
         QueueUrl=url, ReceiptHandle=got[1]["ReceiptHandle"], VisibilityTimeout=60
     )
-    time.sleep(1.1)
+    time.sleep(3.1)
     again = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=10)[
         "Messages"
     ]

@@ -108,3 +108,16 @@ def test_each_public_name_is_there_and_who_asks_for_none_loads_no_client() -> No
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("module", ["snowmelt.aio", "snowmelt.spark.datasource"])
+def test_a_client_loads_no_node(module: str) -> None:
+    code = (
+        f"import sys, {module}\n"
+        "loaded = [name for name in sys.modules if name.startswith('snowmelt.')]\n"
+        "families = ('baton', 'membership', 'multicast', 'queue')\n"
+        "nodes = {f'snowmelt.protocols.{family}.node' for family in families}\n"
+        "assert not (nodes | {'snowmelt.runtime.server'}).intersection(loaded), loaded\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

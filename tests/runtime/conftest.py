@@ -10,7 +10,7 @@ import inspect
 import pytest
 
 from snowmelt.runtime import near
-from snowmelt.runtime.server import new_loop
+from snowmelt.runtime.loops import new_loop
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -53,6 +53,7 @@ from snowmelt.runtime.inquiring import Inquiries
 from snowmelt.runtime.ledger import Payer
 from snowmelt.runtime.limits import Limits, raise_open_files
 from snowmelt.runtime.logs import tell
+from snowmelt.runtime.loops import new_loop
 from snowmelt.runtime.memory import MemoryAlarm, of_machine
 from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.runtime.slow_client_cutoff import SlowClientCutoff
@@ -472,13 +473,3 @@ def run(config: NodeConfig, ready: Callable[[Address], None] | None = None) -> N
 
 async def _serve(config: NodeConfig, ready: Callable[[Address], None] | None) -> None:
     await Server(config).serve(ready)
-
-
-def new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
-    """The loop of uvloop where it is to be had, of asyncio elsewhere."""
-    try:
-        import uvloop  # noqa: PLC0415  # not on every system
-    except ImportError:
-        return asyncio.new_event_loop
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory

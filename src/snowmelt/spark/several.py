@@ -18,7 +18,7 @@ from snowmelt.client.cluster import Cluster as BlockingCluster
 from snowmelt.client.cluster_async import Cluster, connect
 from snowmelt.client.queue.face import Queue as BlockingQueue
 from snowmelt.client.queue.face_async import Queue
-from snowmelt.runtime.server import new_loop
+from snowmelt.runtime.loops import new_loop
 from snowmelt.spark.options import PRIORITY, ConnectionOptions
 
 AT_ONCE: Final = 128

@@ -154,32 +154,15 @@ time; and when they don't, whoever checks the fence never takes an older holder'
 one's. While nobody leads for longer than members are current, nobody holds anything.
 """
 
-from random import Random
+from typing import TYPE_CHECKING
 
-from snowmelt.core.names import NodeId
-from snowmelt.protocols.arrow import Claim, TreeNode
+from snowmelt.core.needed import when_needed
 from snowmelt.protocols.baton.messages import MESSAGES
-from snowmelt.protocols.baton.node import BatonNode
 from snowmelt.protocols.baton.settings import BatonSettings
-from snowmelt.protocols.host import Family
+
+if TYPE_CHECKING:
+    from snowmelt.protocols.baton.node import BatonNode, families
+
+__getattr__ = when_needed(__name__, BatonNode="node", families="node")
 
 __all__ = ["MESSAGES", "BatonNode", "BatonSettings", "families"]
-
-
-def families(
-    me: NodeId,
-    settings: BatonSettings,
-    chance: Random,
-    *,
-    etcd: bool = False,
-    alone: bool = False,
-) -> list[Family]:
-    """The tree and the batons on it, as two machines of one node.
-
-    `etcd` says whether etcd decides, `alone` that nobody else can hold anything: who did in earlier
-    lives of this node was in its process, which has ended.
-    """
-    return [
-        Family("tree", TreeNode(me, settings.tree), (Claim,)),
-        Family("baton", BatonNode(me, settings, chance, etcd=etcd, alone=alone), MESSAGES),
-    ]

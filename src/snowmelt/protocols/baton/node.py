@@ -26,7 +26,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.core.shares import has_share
-from snowmelt.protocols.arrow import Branch, Ground
+from snowmelt.protocols.arrow import Branch, Claim, Ground, TreeNode
 from snowmelt.protocols.arrow.rings import neighbours
 from snowmelt.protocols.baton import calls, messages
 from snowmelt.protocols.baton.arrows import AT_ONCE, Arrows, Went
@@ -38,6 +38,7 @@ from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.settings import TOPICS, BatonSettings, baton_name, baton_value
 from snowmelt.protocols.calling import Came, Declined, Gone
+from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Current, CutOff, Leads, LeadsNoMore, RecordsKept, View
 
 NAMES_MAX: Final = 10_000
@@ -429,3 +430,22 @@ def _some(names: deque[str]) -> Iterator[str]:
     """The next ones, each taken out."""
     for _ in range(min(LOOKED_AT, len(names))):
         yield names.popleft()
+
+
+def families(
+    me: NodeId,
+    settings: BatonSettings,
+    chance: Random,
+    *,
+    etcd: bool = False,
+    alone: bool = False,
+) -> list[Family]:
+    """The tree and the batons on it, as two machines of one node.
+
+    `etcd` says whether etcd decides, `alone` that nobody else can hold anything: who did in earlier
+    lives of this node was in its process, which has ended.
+    """
+    return [
+        Family("tree", TreeNode(me, settings.tree), (Claim,)),
+        Family("baton", BatonNode(me, settings, chance, etcd=etcd, alone=alone), messages.MESSAGES),
+    ]

@@ -88,10 +88,11 @@ in the next view, so everybody sees that it restarted). The coordinator crashes 
 telling (the view is on its disk, and the next heartbeat of each member fetches it).
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from snowmelt.core.needed import when_needed
 from snowmelt.protocols.etcd import ANSWERS
 from snowmelt.protocols.membership.facts import (
     HandedOver,
@@ -111,9 +112,13 @@ from snowmelt.protocols.membership.messages import (
     GetStatus,
     Status,
 )
-from snowmelt.protocols.membership.node import MembershipNode
 from snowmelt.protocols.membership.settings import Identity, MembershipSettings
 from snowmelt.protocols.membership.view import Current, CutOff, Member, Severed, Unsure, View
+
+if TYPE_CHECKING:
+    from snowmelt.protocols.membership.node import MembershipNode
+
+__getattr__ = when_needed(__name__, MembershipNode="node")
 
 HEARD: Final[tuple[type[msgspec.Struct], ...]] = (*MESSAGES, *ANSWERS, KeepRecord)
 """What the machine hears: from other nodes, from etcd, and from its own node's other machines."""

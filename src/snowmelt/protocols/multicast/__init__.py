@@ -76,17 +76,15 @@ on there are no gaps; what is published is heard by all. A node that is cut off 
 has no baton. It takes no calls either, so that its clients go to others.
 """
 
-from random import Random
+from typing import TYPE_CHECKING
 
-from snowmelt.core.names import NodeId
-from snowmelt.protocols.host import Family
+from snowmelt.core.needed import when_needed
 from snowmelt.protocols.multicast.messages import MESSAGES
-from snowmelt.protocols.multicast.node import MulticastNode
 from snowmelt.protocols.multicast.settings import MulticastSettings
 
+if TYPE_CHECKING:
+    from snowmelt.protocols.multicast.node import MulticastNode, family
+
+__getattr__ = when_needed(__name__, MulticastNode="node", family="node")
+
 __all__ = ["MESSAGES", "MulticastNode", "MulticastSettings", "family"]
-
-
-def family(me: NodeId, settings: MulticastSettings, chance: Random) -> Family:
-    """The topics of one node, as a machine of its own beside the batons."""
-    return Family("multicast", MulticastNode(me, settings, chance), MESSAGES)

@@ -24,6 +24,7 @@ from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.baton.messages import BatonGot, Drop
 from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.calling import Came, Declined, Gone, Payers
+from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.multicast import messages
 from snowmelt.protocols.multicast.calls import Listen, Publish
@@ -243,3 +244,8 @@ class MulticastNode:
         share = self._settings.node_bytes // len(self._topics)
         for topic in self._topics.values():
             topic.hearing.line.trim(share)
+
+
+def family(me: NodeId, settings: MulticastSettings, chance: Random) -> Family:
+    """The topics of one node, as a machine of its own beside the batons."""
+    return Family("multicast", MulticastNode(me, settings, chance), messages.MESSAGES)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -23,7 +23,7 @@ from runtime.failing import FAILED, Failing
 from snowmelt.core.errors import Empty, OutcomeUnknown, StoreBusy, Unreachable
 from snowmelt.core.interval import Interval
 from snowmelt.store import Store
-from timing import TRIES
+from timing import TRIES, until
 from wide import wide
 
 PUTTING = """
@@ -74,8 +74,13 @@ class Processes:
         self._running = running
         self._outs = (folder / f"out{number}" for number in count())
 
-    def killed(self, program: str, seconds: float, *arguments: str) -> list[str]:
-        """The whole lines that one had printed when it was killed, so long after the first."""
+    def killed(
+        self, program: str, after: float | Callable[[], object], *arguments: str
+    ) -> list[str]:
+        """The whole lines that one had printed when it was killed.
+
+        That is so many seconds after the first, or as soon as something is so.
+        """
         assert self._running.stdin is not None
         assert self._running.stdout is not None
         out = next(self._outs)
@@ -87,7 +92,7 @@ class Processes:
         while not out.stat().st_size:  # from then on it is at work
             assert time.monotonic() < end
             time.sleep(0.001)
-        time.sleep(seconds)
+        time.sleep(after) if isinstance(after, float) else until(after)
         os.kill(child, signal.SIGKILL)
         assert self._running.stdout.readline() == "gone\n"
         lines = out.read_text().splitlines(keepends=True)
@@ -204,7 +209,7 @@ def test_what_is_put_with_a_late_flush_is_there_too(tmp_path: Path) -> None:
 LINGERING = """
 import sys, time, snowmelt
 cluster = snowmelt.open(sys.argv[1])
-cluster.fifo("orders", flush=0.1).put_many([b"x"] * 10)
+cluster.fifo("orders", flush=0.1).put_many([b"lingers"] * 10)
 print("put", flush=True)
 time.sleep(60)
 """
@@ -213,7 +218,10 @@ time.sleep(60)
 def test_what_lingers_is_flushed_in_time_though_nobody_calls(
     tmp_path: Path, processes: Processes
 ) -> None:
-    assert processes.killed(LINGERING, 0.5, str(tmp_path)) == ["put"]
+    def flushed() -> bool:
+        return b"lingers" in (tmp_path / "log").read_bytes()
+
+    assert processes.killed(LINGERING, flushed, str(tmp_path)) == ["put"]
     with snowmelt.open(tmp_path) as cluster:
         assert cluster.fifo("orders").stats().ready == 10
 

@@ -14,6 +14,7 @@ import snowmelt.aio
 from snowmelt import Retry, Worker
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import BadOption
+from timing import until
 
 ONCE = Retry(first=0, times=1)
 """Dead after its second failure."""
@@ -210,11 +211,23 @@ def test_a_handler_that_does_not_come_back_to_python_is_told_in_the_log(
 ) -> None:
     orders = cluster.fifo("blocked")
     orders.put(b"x")
-    Worker(orders, lambda _: time.sleep(1), limit=0.2, retry=None).run(timeout=1)
+    blocked = threading.Lock()
+    blocked.acquire()
+
+    def told() -> list[str]:
+        return [one for one in caplog.messages if one.startswith("a handler does not end")]
+
+    def end() -> None:
+        try:
+            until(told)
+        finally:
+            blocked.release()
+
+    threading.Thread(target=end).start()
+    Worker(orders, lambda _: blocked.acquire(), limit=0.2, retry=None).run(timeout=1)
     assert left(orders) == (0, 0, 1)
-    told = [one for one in caplog.messages if one.startswith("a handler does not end")]
-    assert len(told) == 1
-    assert "queue blocked, position 0, limit 0.2 s, at " in told[0]
+    assert len(told()) == 1
+    assert "queue blocked, position 0, limit 0.2 s, at " in told()[0]
 
 
 def test_a_process_whose_handler_does_not_end_is_replaced(

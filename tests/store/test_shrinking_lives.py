@@ -14,6 +14,7 @@ import pytest
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.core.errors import Empty, SnowmeltError
+from timing import until
 
 pytestmark = pytest.mark.wide  # most of a minute
 
@@ -96,13 +97,15 @@ def test_what_is_copied_while_nodes_are_killed_is_lost_nowhere(
                     if ".new" not in file.name:
                         files.setdefault(node.name, set()).add(file.stat().st_ino)
 
+        def copied() -> int:
+            look()
+            return sum(len(some) - 1 for some in files.values())
+
         users = Users(cluster.url)
         try:
-            for _ in range(KILLS):
-                end = time.monotonic() + chance.uniform(0.5, 2)
-                while time.monotonic() < end:
-                    look()
-                    time.sleep(0.05)
+            for kill in range(1, KILLS + 1):
+                time.sleep(chance.uniform(0.5, 2))
+                until(lambda: copied() >= kill)  # noqa: B023  # on a slow machine that takes longer
                 victim = chance.choice(cluster.nodes)
                 victim.kill()
                 time.sleep(chance.uniform(0, 0.3))
@@ -120,4 +123,3 @@ def test_what_is_copied_while_nodes_are_killed_is_lost_nowhere(
     assert sorted(users.got) == users.put
     assert users.again == []
     assert (stats.put, stats.ready + stats.leased + stats.dead) == (len(users.put), 0)
-    assert sum(len(some) - 1 for some in files.values()) >= KILLS

@@ -44,6 +44,10 @@ class SharesHeld(Generic[K]):
         """What all have together."""
         self._held: dict[K, int] = {}
 
+    def __len__(self) -> int:
+        """How many have some."""
+        return len(self._held)
+
     def has_room(self, who: K, asked: int, most: int, share: int = SHARE) -> bool:
         """Whether one may have so much more of so much for all; the first thing of each may."""
         held = self.held(who)

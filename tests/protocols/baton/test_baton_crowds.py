@@ -8,10 +8,10 @@ from baton_bench import NAME, Bench
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Expired, Received, Requested
-from snowmelt.protocols.arrow import Branch
+from snowmelt.protocols.arrow import Branch, Observer
 from snowmelt.protocols.baton import BatonNode, BatonSettings
 from snowmelt.protocols.baton.calls import Acquire, Granted, Released
-from snowmelt.protocols.baton.messages import CensusQuery, Predecessor
+from snowmelt.protocols.baton.messages import Along, CensusQuery, Predecessor
 from snowmelt.protocols.baton.node import PARTS, PLACES_MAX, BatonAlarm
 from snowmelt.protocols.baton.token_census import AT_ONCE
 from snowmelt.protocols.calling import Call
@@ -214,3 +214,52 @@ def test_lives_are_as_good_where_arrows_follow_late(monkeypatch):
     for seed in range(2):
         report = live(drawn("baton", seed, KINDS), family("baton"))
         assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
+def observed(bench: Bench, span: Duration) -> int:
+    """How often the edges of any name are observed meanwhile."""
+    end, count, bench.now = later(bench.now, span), 0, bench.now
+    while bench.now < end:
+        (node, timer), at = min(bench.timers.items(), key=lambda one: one[1])
+        del bench.timers[node, timer]
+        bench.now = max(bench.now, at)
+        bench.give(node, Expired(timer))
+        count += sum(
+            isinstance(word, Along) and isinstance(word.message, Observer)
+            for _, _, word in bench.words
+        )
+        bench.run()
+    return count
+
+
+def used(count: int) -> Bench:
+    """So many names were used at the second node a moment ago, and nobody wants them any more."""
+    bench = Bench(2)
+    for number in range(count):
+        bench.want("c-many", "n2", number + 1, f"name{number}")
+        bench.run()
+    bench.gone("c-many", "n2")
+    bench.pass_time(seconds(6))
+    return bench
+
+
+def test_of_many_names_those_that_nobody_uses_are_observed_ever_less_often() -> None:
+    few, many = (observed(used(count), seconds(40)) / count for count in (50, 200))
+    assert 16 <= few <= 24
+    assert many < few / 3
+
+
+def test_of_many_names_one_that_is_used_is_observed_as_soon_as_of_few() -> None:
+    bench = used(200)
+    bench.pass_time(seconds(20))
+    way = bench.machine("n1")._ways._ways["name7"]
+    assert way.rests > later(bench.now, seconds(2))
+    bench.want("c-again", "n1", 1, "name7")
+    bench.run()
+    assert way.rests <= bench.now
+    bench.machine("n2")._ways._ways["name7"].arrow.arrow.points_at = NodeId("n1")
+    bench.machine("n1")._ways._ways["name7"].arrow.arrow.points_at = NodeId("n2")  # a ring of two
+    bench.pass_time(seconds(5))
+    again = bench.want("c-more", "n2", 1, "name7")
+    bench.pass_time(seconds(5))
+    assert isinstance(bench.answer(again), Granted)

@@ -802,3 +802,27 @@ def test_a_publication_of_nothing_is_no_publication() -> None:
     empty = Publication(FIRST, 1, ())
     table.give(N1, Received(N2, Broadcast("a", (empty,))))
     assert "a" not in table.nodes[N1]._topics
+
+
+def test_of_many_topics_those_that_nobody_uses_are_told_of_ever_less_often() -> None:
+    def told(count: int) -> float:
+        table = Table()
+        for at in range(count):
+            table.publish(N1, b"x", name=f"t{at}")
+        table.sent.clear()
+        table.beat(32)
+        return len([one for one in table.sent if isinstance(one, Upto)]) / count
+
+    few, many = told(10), told(120)
+    assert few == 32 * 3
+    assert many == 6 * 3  # on the beats 1, 2, 4, 8 and so on
+
+
+def test_a_topic_that_is_only_there_costs_little_of_a_beat() -> None:
+    table = Table()
+    for at in range(200):
+        table.publish(N1, b"x", name=f"t{at}")
+    table.beat(4)
+    node = table.nodes[N1]
+    idle = lines_of(lambda: node.handle(Expired(MulticastAlarm.BEAT), table.now)) / 200
+    assert idle < 30

@@ -8,7 +8,7 @@ from counted import Counted
 from node_bench import ME, NodeBench
 from nodes_bench import Nodes
 
-from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist, Requested, Send
 from snowmelt.protocols.calling import Declined
@@ -19,7 +19,7 @@ from snowmelt.protocols.queue.controller.creation import QueueCreation
 from snowmelt.protocols.queue.controller.founding import LONGEST, Foundations
 from snowmelt.protocols.queue.limits import LIMITS
 from snowmelt.protocols.queue.messages.home_words import Assignment, LocateQueue
-from snowmelt.protocols.queue.metadata.metadata_cache import MetadataCache
+from snowmelt.protocols.queue.metadata.metadata_cache import AGAIN_AFTER, MetadataCache
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.streams import Presence, keeper_of, node_of
 from work import lines_of
@@ -147,11 +147,43 @@ def test_of_many_who_wait_to_hear_of_a_queue_some_ask_again_each_time_in_turn() 
         call = OperationId(NodeId("c-1"), 1), Open(name)
         assert directory.ask(name, call, QueueSettings())
     desk.taken()
-    asked = []
-    for _ in range(5):
-        directory.tick()
-        asked.append("".join(one.message.queue for one in desk.taken() if isinstance(one, Send)))
+    asked = [asked_again(desk, directory) for _ in range(5)]
     assert asked == ["ab", "cd", "ea", "bc", "de"]
+    operation = OperationId(NodeId("c-2"), 1)
+    assert directory.ask("z", (operation, Open("z")), QueueSettings())
+    desk.taken()
+    assert [asked_again(desk, directory) for _ in range(3)] == ["az", "bz", "cz"]
+
+
+def asked_again(desk: Outbox, directory: MetadataCache) -> str:
+    """After which queues, while this node is woken three times as often as it asks."""
+    for _ in range(3):
+        desk.now = later(desk.now, Duration(AGAIN_AFTER // 3))
+        directory.tick()
+    return "".join(one.message.queue for one in desk.taken() if isinstance(one, Send))
+
+
+def test_one_who_asks_for_thousands_of_queues_leaves_places_to_others_where_they_wait() -> None:
+    limits = msgspec.structs.replace(LIMITS, foundations=1, questions=10)
+    foundations = Foundations(Outbox(ME.id, Random(1), limits))
+    assert foundations.begins(ME.id, LocateQueue("first", None, "c-1"))
+    for number in range(20):
+        assert not foundations.begins(ME.id, LocateQueue(f"q{number}", None, "c-1"))
+    assert foundations.waiting == 8
+    other = LocateQueue("other", None, "c-2")
+    foundations.begins(ME.id, other)
+    assert foundations.waits(ME.id, other)
+
+
+def test_who_asks_again_while_its_queue_waits_to_be_made_costs_little() -> None:
+    nodes = Nodes(1)
+    node = nodes.nodes[NodeId("n1")]
+    node._outbox.limits = msgspec.structs.replace(LIMITS, foundations=1)
+    creation = node._controller.making
+    creation.where(ME.id, LocateQueue("first", QueueSettings(), NodeId("c-1")))
+    ask = LocateQueue("second", QueueSettings(), NodeId("c-1"))
+    first = lines_of(lambda: creation.where(ME.id, ask))
+    assert lines_of(lambda: creation.where(ME.id, ask)) < first / 2
 
 
 def test_thousands_that_waited_for_one_home_go_on_some_a_turn_first_come_first() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from snowmelt.core.instant import Instant, later
+from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Announced, Effect, Expired, Received, Send
 from snowmelt.protocols.arrow import (
@@ -22,6 +22,9 @@ from snowmelt.protocols.baton.messages import Along, Message, Unwatched
 NUMBERS: Final = 2**60
 AT_ONCE: Final = 500
 """So many names are looked at together."""
+FEW: Final = 100
+"""Of so many names each edge is observed as often as another (rule 4)."""
+DOUBLINGS_MAX: Final = 3
 
 
 class Went(NamedTuple):
@@ -33,7 +36,7 @@ class Went(NamedTuple):
 class NameArrow:
     """The arrow of one name, and which edge it watches."""
 
-    __slots__ = ("arrow", "awake", "branch", "due", "watched")
+    __slots__ = ("arrow", "awake", "branch", "calm", "due", "rests", "watched")
 
     def __init__(self, arrow: ArrowNode, branch: Branch, now: Instant) -> None:
         self.arrow = arrow
@@ -45,6 +48,10 @@ class NameArrow:
         """Until when its edges are watched."""
         self.watched = now
         """When the parent observed last."""
+        self.calm = 0
+        """How often it was observed, here or by the parent, since anything happened to the name."""
+        self.rests = now
+        """Until when its edges are not observed, where there are many names (rule 4)."""
 
 
 class Arrows:
@@ -125,6 +132,7 @@ class Arrows:
     def _regrown(self, way: NameArrow) -> NameArrow:
         """It stands on the newest branch; its new edges are due to be observed."""
         way.branch, way.watched = self._branch, self._branched
+        way.calm, way.rests = 0, self._branched
         way.awake = max(way.awake, later(self._branched, self._here.settings.awake))
         way.arrow.grow(self._branch, self._branched)
         way.due = min(way.arrow.due.values(), default=None)
@@ -151,6 +159,7 @@ class Arrows:
                 return Went([], [])  # the way is there now, and its edges are in the tree's hands
             case Observer() if source == self._branch.parent:
                 way.watched = now
+                way.calm += 1
             case _:
                 pass
         return self._step(along.name, way, way.arrow.handle(Received(source, along.message), now))
@@ -158,14 +167,17 @@ class Arrows:
     def beat(self, names: Iterable[str], now: Instant) -> dict[str, Went]:
         """Observes what is due of these names, and says where nobody does."""
         went: dict[str, Went] = {}
-        patience = self._here.settings.arrow.timeout * 2
+        timeout, many = self._here.settings.arrow.timeout, len(self._ways) > FEW
         for name in names:
             way = self._known(name)
             if way is None or way.awake < now:
                 continue
             step = Went([], [])
-            if way.due is not None and way.due <= now:
+            if way.due is not None and way.due <= now and not (many and now < way.rests):
                 step = self._step(name, way, way.arrow.handle(Expired(EdgeAlarm.OBSERVE), now))
+                way.calm += 1
+                way.rests = later(now, Duration(timeout << min(way.calm, DOUBLINGS_MAX)))
+            patience = timeout << (1 + min(way.calm, DOUBLINGS_MAX) * many)
             if self._branch.parent is not None and now - way.watched > patience:
                 way.watched = now
                 step.effects.append(self._word(name, self._branch.parent, Unwatched()))
@@ -199,6 +211,7 @@ class Arrows:
             lasting = True
         if lasting:
             way.awake = later(now, self._here.settings.awake)
+            way.calm, way.rests = 0, now
         return way
 
     def _step(self, name: str, way: NameArrow, effects: Sequence[Effect[object]]) -> Went:

@@ -50,7 +50,8 @@ Hearing (`receiver.py`, `topic_log.py`):
    rule 5 brings it again.
 9. *Ends.* A node tells a member drawn by chance how far it has come (`Upto`), on each beat for a
    minute after anything happened to the topic, and after each new view. So a last message that
-   was lost is missed, too, though no other comes behind it.
+   was lost is missed, too, though no other comes behind it. At a node with many topics it is the
+   first of these beats, the second, the fourth, and so on.
 10. *Keeping.* A node keeps the newest messages of each topic that it knows, for those who are
     behind. It forgets the oldest once those who wait were told of what one step brought.
 

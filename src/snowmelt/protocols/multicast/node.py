@@ -41,6 +41,8 @@ from snowmelt.protocols.multicast.topic import Topic
 Effects = list[Effect[Any]]
 
 TOPICS_MAX: Final = 1_000
+FEW: Final = 100
+"""Of so many topics nodes tell each other on every beat how far they are (rule 9)."""
 
 
 class MulticastAlarm(Enum):
@@ -232,7 +234,8 @@ class MulticastNode:
     def _beat(self, now: Instant) -> Effects:
         self._trim()
         self._full.clear()
-        return [*self._each(lambda topic: topic.beat(now)), self._next_beat(now)]
+        many = len(self._topics) > FEW
+        return [*self._each(lambda topic: topic.beat(now, many=many)), self._next_beat(now)]
 
     def _trim(self) -> None:
         """All topics together keep no more than they may."""

@@ -51,6 +51,8 @@ class Topic:
         self._listening: Final = WaitingListens()
         self._seeking: int | None = None
         self._awake_until = Instant(0)
+        self._beats = 0
+        """Since anything happened."""
         self._era = 0
         """The latest that a listener came with."""
 
@@ -186,20 +188,31 @@ class Topic:
         self.hearing.stop()
         return self._writing.put_off(now) + self._listening.send_away(why)
 
-    def beat(self, now: Instant) -> Effects:
-        """Sends again what may be lost, and answers who has waited enough."""
-        effects = self._writing.expire(now) + self._listening.expire(now)
+    def beat(self, now: Instant, *, many: bool) -> Effects:
+        """Sends again what may be lost, and answers who has waited enough.
+
+        Where there are many topics most are only there, and each look is a short one.
+        """
+        effects: Effects = []
+        busy = len(self._writing) or self._listening
+        if busy:
+            effects += self._writing.expire(now) + self._listening.expire(now)
         if not self._circle.current:
             return effects
-        effects += self._say(self._writing.unheard(Instant(now - self._settings.beat)), now)
-        effects += self._news(self.hearing.beat(now))
-        if now < self._awake_until and self._circle.others:
+        if busy:
+            effects += self._say(self._writing.unheard(Instant(now - self._settings.beat)), now)
+        before, moved = self.hearing.line.next, self.hearing.beat(now)
+        if busy or moved or before != self.hearing.line.next:
+            effects += self._news(moved)
+        self._beats += 1
+        says = not many or self._beats & (self._beats - 1) == 0  # rule 9
+        if says and now < self._awake_until and self._circle.others:
             node = self._chance.choice(self._circle.others)
             effects.append(Send(node, Upto(self.name, self.hearing.line.next)))
         return effects
 
     def _wake(self, now: Instant) -> None:
-        self._awake_until = later(now, self._settings.awake)
+        self._awake_until, self._beats = later(now, self._settings.awake), 0
 
     def check(self) -> None:
         self.hearing.line.check()

@@ -84,8 +84,8 @@ class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Of queues, under way at once; those that are asked for beyond wait in line."""
     questions: int = 10_000
     """After queues' homes, open at one node; and of queues that wait to be founded."""
-    asked_again: int = 1_000
-    """Of those questions, in one turn."""
+    asked_again: int = 256
+    """Of those questions, each time that some are."""
 
 
 LIMITS: Final = QueueLimits()

@@ -63,8 +63,9 @@ class QueueCreation:
     def where(self, source: NodeId, message: home_words.LocateQueue) -> None:
         """Where a queue is at home; it is made if that is asked for."""
         presence, settings = self._kept.presence, message.settings
-        if presence is None:
-            return
+        there = message.queue in self._kept.known
+        if presence is None or (not there and self._foundations.waits(source, message)):
+            return  # all is looked at when its turn comes: thousands may wait
         unread = self._kept.unread(message.queue)
         if unread and (settings is not None or self._known(message.queue, some=False) is None):
             why = self._kept.why(unread)  # controller, rule 16

@@ -5,6 +5,7 @@ that begin together go through each of these together: each is ready only when a
 else is heard in between.
 
 1. So many are made at once. The others wait in line, with a place for each, and begin as one ends.
+   One who asks may have four times the places that it leaves to others.
 2. Each who asks has a line of its own, and the lines take turns: who asks for thousands of queues
    stands before nobody but itself, however many clients it has.
 3. One ends with its first active home; or after a while, as its leader may have died on the way.
@@ -18,6 +19,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId
+from snowmelt.core.shares import SHARE, has_share
 from snowmelt.protocols.queue.messages.home_words import LocateQueue
 from snowmelt.protocols.queue.metadata.metadata_cache import PATIENCE
 from snowmelt.protocols.queue.outbox import Outbox
@@ -65,11 +67,20 @@ class Foundations:
             self._begun[queue] = later(outbox.now, LONGEST)
             return True
         line = self._lines.get(where.asker, {})
-        if queue in line or self.waiting < outbox.limits.questions:
-            self.waiting += queue not in line
+        left = outbox.limits.questions - self.waiting
+        if not self.waits(source, where) and has_share(len(line), 1, left, SHARE if line else 1):
+            self.waiting += 1
             line[queue] = CreationRequest(source, where, later(outbox.now, PATIENCE))
             self._lines[where.asker] = line
         return False
+
+    def waits(self, source: NodeId, where: LocateQueue) -> bool:
+        """Whether this queue has to wait on; who asks again keeps its place (rule 4)."""
+        queue, line = where.queue, self._lines.get(where.asker, {})
+        if queue not in line or queue in self._begun or self._has_room:
+            return False
+        line[queue] = CreationRequest(source, where, later(self._outbox.now, PATIENCE))
+        return True
 
     def ended(self, queue: str) -> None:
         self._begun.pop(queue, None)

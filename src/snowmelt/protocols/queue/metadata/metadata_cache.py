@@ -1,7 +1,6 @@
 """What this node knows of homes: where each queue is, and which calls wait to hear it."""
 
-from collections import deque
-from itertools import islice
+from collections import Counter, deque
 from typing import Any, Final
 
 import msgspec
@@ -47,6 +46,8 @@ class MetadataCache:
         self._questions: dict[str, list[Question]] = {}
         self._waiting = SharesHeld[str]()
         """How many of them each has."""
+        self._again = Instant(0)
+        """When some are asked again, however often this node is woken until then."""
         self._rolls: dict[int, tuple[OperationId, Instant, Patterns]] = {}
         self._numbers = 0
         self._answered: deque[CallRouted] = deque()
@@ -168,14 +169,28 @@ class MetadataCache:
             self._answer(message, with_settings=True)
 
     def tick(self) -> None:
-        """Asks again, of thousands some in turn; gives up on whoever waited long enough."""
-        now, again = self._outbox.now, self._outbox.limits.asked_again
-        for queue, questions in list(self._questions.items()):
-            if questions[0].deadline <= now:  # who asked first is the first to give up
-                self._keep(queue, [one for one in questions if one.deadline > now])
+        """Gives up on whoever waited long enough, and asks again: of thousands some in turn.
+
+        Each who asks has an equal part of these, so that thousands of one keep nobody else waiting.
+        """
+        now = self._outbox.now
+        if not self._questions and not self._rolls:
+            return
+        if now < self._again:
+            self._outbox.wake(self._again)
+            return
+        self._again = later(now, AGAIN_AFTER)
         self._rolls = {number: one for number, one in self._rolls.items() if one[1] > now}
-        for queue in list(islice(self._questions, again)):
-            questions = self._questions[queue] = self._questions.pop(queue)
+        most = self._outbox.limits.asked_again // max(1, len(self._waiting)) or 1
+        asked = Counter[str]()
+        for queue, before in list(self._questions.items()):
+            if before[0].deadline <= now:  # who asked first is the first to give up
+                self._keep(queue, [one for one in before if one.deadline > now])
+            questions = self._questions.get(queue)
+            if questions is None or asked[questions[0].where.asker] >= most:
+                continue
+            asked[questions[0].where.asker] += 1
+            self._questions[queue] = self._questions.pop(queue)
             for where in {one.where.settings: one.where for one in questions}.values():
                 self._send(where)
 

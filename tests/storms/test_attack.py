@@ -19,7 +19,7 @@ from snowmelt.core.errors import MessageError
 from snowmelt.wire import codec
 from snowmelt.wire.codec import MessageDecoder
 from snowmelt.wire.framing import FrameReader, Kind
-from snowmelt_world.attack import account, honest, judging
+from snowmelt_world.attack import account, costs, honest, judging
 from snowmelt_world.attack import setting as settings
 from snowmelt_world.attack.account import Did, Line
 from snowmelt_world.attack.extremes import each_field, structs, valid
@@ -28,6 +28,7 @@ from snowmelt_world.attack.judging import Evidence, Phase, judge
 from snowmelt_world.attack.planted import FOUND_AS, PLANTS
 from snowmelt_world.attack.setting import AttackSetting, Target
 from snowmelt_world.attack.showing import plot
+from snowmelt_world.attack.tally import Tally
 from snowmelt_world.attack.watching import Sample
 from snowmelt_world.cli.attack import attack
 
@@ -266,6 +267,20 @@ def test_only_what_is_ones_own_is_attacked() -> None:
     assert "--plant" in refused("snowmelt://127.0.0.1:4410", "--plant", "dies")
     assert "--kind" in refused("--kind", "rumours")
     assert "--minutes" in refused("--minutes", "0")
+    assert "places in a baton's line" in refused("--only", "echoes,rumours")
+
+
+def test_of_all_costs_one_is_tried_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, rounds = list[str](), iter([True, True, True, False, False])
+    monkeypatch.setattr(costs, "prepare", lambda _: None)
+    monkeypatch.setattr(costs, "_take", lambda thing, *_: taken.append(thing))
+    setting = msgspec.structs.replace(SETTING, only=("echoes", "batons"))
+    tally = Tally(tmp_path / "tally")
+    costs.attack(setting, 0, tally, lambda: next(rounds))
+    tally.close()
+    assert sorted(taken) == ["batons", "echoes"]
 
 
 def test_strangers_cost_others_little_and_end_nothing(tmp_path: Path) -> None:

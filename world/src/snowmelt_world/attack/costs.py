@@ -57,7 +57,7 @@ Calls = Iterator[Any]
 def attack(setting: AttackSetting, number: int, tally: Tally, goes_on: Goes) -> None:
     """Each thing has its time."""
     prepare(setting)
-    things = [*CALLS, *WAYS]
+    things = list(setting.only or THINGS)
     Random(f"{setting.seed}/{number}").shuffle(things)
     each = setting.seconds / len(things)
     while goes_on():
@@ -302,3 +302,4 @@ WAYS: Final[dict[str, Callable[[AttackSetting, int, Tally, Goes], None]]] = {
     "slow senders": _slow_senders,
     "inquiries": _inquiries,
 }
+THINGS: Final = (*CALLS, *WAYS)

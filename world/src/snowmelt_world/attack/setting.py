@@ -70,6 +70,8 @@ class AttackSetting(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     attackers: int
     """Processes."""
+    only: tuple[str, ...] = ()
+    """Of what costs, just these things; all if there are none."""
     place: str
     calm: float
     """Seconds for which the honest work alone, first."""

@@ -17,6 +17,7 @@ from snowmelt.cli.node import read_token
 from snowmelt.client.connection.url import read
 from snowmelt.core.errors import BadOption
 from snowmelt.core.loopback import is_loopback
+from snowmelt_world.attack.costs import THINGS
 from snowmelt_world.attack.planted import PLANTS
 from snowmelt_world.attack.run import INVALID, MEMBER, NODES, AttackResult, own_cluster, run
 from snowmelt_world.attack.setting import ALL, AttackSetting, Identity, Kind, Target
@@ -31,6 +32,7 @@ CALM_PART: Final = 0.2
 
 
 Kinds = Annotated[str, typer.Option(help="By commas: " + ", ".join(ALL) + f"; or {EVERY}.")]
+Only = Annotated[str, typer.Option(help="Just these costs: " + ", ".join(THINGS) + ".")]
 Inputs = Annotated[int, typer.Option(min=0, help="A kind is over after so many; 0: only by time.")]
 Rate = Annotated[
     float, typer.Option(min=0, max=1, help="Part of their rate that honest clients keep.")
@@ -48,6 +50,7 @@ Drawn = Annotated[Path | None, typer.Option("--plot", help="Draw what was sample
 def attack(
     url: Annotated[str, typer.Argument(help="Whom to attack; own nodes when left out.")] = "",
     kind: Kinds = EVERY,
+    only: Only = "",
     minutes: Annotated[float, typer.Option(help="How long all kinds take together.")] = 2.0,
     inputs: Inputs = 0,
     seed: Annotated[int | None, typer.Option(help="What is said; drawn if left out.")] = None,
@@ -78,7 +81,10 @@ def attack(
         raise BadOption("--plant", plant, ", ".join(PLANTS) + "; and no URL")
     if not 0 < minutes <= 24 * 60:
         raise BadOption("--minutes", minutes, "above 0, at most 1440")
-    kinds = _kinds(kind)
+    things = tuple(one for one in map(str.strip, only.split(",")) if one)
+    if any(one not in THINGS for one in things):
+        raise BadOption("--only", only, ", ".join(THINGS))
+    kinds = (Kind.COSTS,) if things else _kinds(kind)
     if url and not mine:
         refuse_others(url)
     end_on_sigterm()
@@ -86,6 +92,7 @@ def attack(
         url=url,
         targets=(),
         kinds=kinds,
+        only=things,
         seconds=60 * minutes / len(kinds),
         inputs=inputs,
         seed=time.time_ns() // 1_000_000 % 1_000_000 if seed is None else seed,

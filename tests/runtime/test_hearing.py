@@ -22,8 +22,9 @@ from snowmelt.protocols.echo import Echo, Recall, Recalled, Remember
 from snowmelt.protocols.membership.messages import Heartbeat
 from snowmelt.protocols.multicast.calls import Listen
 from snowmelt.runtime import hearing, recent_costs
+from snowmelt.runtime.caused import caused
 from snowmelt.runtime.credentials import Credentials
-from snowmelt.runtime.hearing import HELD_UP, Hearing
+from snowmelt.runtime.hearing import HELD_UP, SLICE_SECONDS, Hearing
 
 ONCE = 0.001
 """What one call costs, in seconds of the clock that these tests have."""
@@ -49,17 +50,21 @@ class Clock:
 class Asking:
     """A connection on which so many calls wait, or more come all the time."""
 
-    def __init__(self, clock: Clock, account: str, calls: int, each: float = ONCE) -> None:
+    def __init__(
+        self, clock: Clock, account: str, calls: int, each: float = ONCE, caused: float = 0.0
+    ) -> None:
         self.account = account
         self.calls = calls
-        self.heard = self.refused = 0
+        self.heard, self.owes = 0, 0.0
         self._clock = clock
         self._each = each
+        self._caused = caused
 
     def hear(self, until: float) -> bool:
         while self.calls:
             self.calls -= 1
             self.heard += 1
+            self.owes += self._caused
             self._clock.now += self._each
             if self._clock.now > until:
                 break
@@ -100,16 +105,9 @@ async def test_an_account_pays_by_what_its_calls_cost(monkeypatch: pytest.Monkey
 async def test_who_is_refused_is_heard_less_while_others_ask(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Refused(Asking):
-        def hear(self, until: float) -> bool:
-            before = self.heard
-            more = super().hear(until)
-            self.refused += self.heard - before
-            return more
-
     clock, all_of = Clock(monkeypatch), Hearing()
     cheap = ONCE / 5
-    flood = [Refused(clock, "flood", MANY, cheap) for _ in range(4)]
+    flood = [Asking(clock, "flood", MANY, cheap, SLICE_SECONDS) for _ in range(4)]
     honest = Asking(clock, "shop", MANY, cheap)
     for one in (*flood, honest):
         all_of.add(one)
@@ -125,25 +123,26 @@ async def test_who_is_refused_is_heard_less_while_others_ask(
 async def test_what_a_node_declines_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused: list[int] = []
+    owed: list[float] = []
     charge = Hearing._charge
 
     def charged(one: Hearing, account: str, lines: Any, line: Any, *times: float) -> None:
-        refused.append(line.refused)
+        owed.append(line.owes)
         charge(one, account, lines, line, *times)
-        assert line.refused == 0
+        assert line.owes == 0
 
     monkeypatch.setattr(Hearing, "_charge", charged)
     monkeypatch.setattr(Hearing, "came", Hearing.add)  # nothing is heard at once
     async with serving(tmp_path) as node, AsyncExitStack() as stack:
         line = await stack.enter_async_context(await Stranger.dial(node.address))
         await line.greet("c-nonsense")
-        line.say(*(Call(at, Listen("no topic's name", None, 0)) for at in range(1, 41)))
+        listen = Listen("no topic's name", None, 0)
+        line.say(*(Call(at, listen) for at in range(1, 41)))
         for _ in range(40):
             assert isinstance((await line.answer()).body, Declined)
         line.say(Call(41, Echo(b"well")))
         assert (await line.answer()).number == 41
-    assert sum(refused) == 40
+    assert sum(owed) == pytest.approx(40 * (SLICE_SECONDS + caused(listen)))
 
 
 async def test_who_asks_seldom_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +233,65 @@ async def test_who_had_most_rests_where_the_system_holds_this_process_up_and_oth
         await turns(3)
     assert least < flood.heard * ONCE / clock.now < most
     assert waited < 0.01, "who had little does not rest"
+
+
+async def heard_beside(clock: Clock, flood: Asking, *others: Asking) -> float:
+    """So many calls a second of a flood are heard while somebody else asks for little."""
+    all_of, honest = Hearing(), Asking(clock, "shop", 0, ONCE / 10)
+    for one in (flood, *others):
+        all_of.add(one)
+    for _ in range(300):
+        honest.calls = 1
+        all_of.add(honest)
+        while honest.calls:
+            await asyncio.sleep(0)
+        await turns(3)
+    for one in (flood, *others):
+        one.calls = 0
+    return flood.heard / clock.now
+
+
+async def test_who_makes_names_rests_for_what_nodes_say_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rates = list[float]()
+    for of_processor in (0.4, 1.0):
+        for owes in (0.0, ONCE / 2):
+            clock = Clock(monkeypatch, of_processor)
+            monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(get_running_loop=clock.loop))
+            flood = Asking(clock, "flood", MANY, ONCE / 5, owes)
+            rates.append(await heard_beside(clock, flood))
+    held_up, naming, free, naming_freely = rates
+    assert naming < held_up / 4
+    assert naming_freely > 0.8 * free, "a node that has what it needs serves it"
+
+
+async def test_who_makes_few_names_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, all_of = Clock(monkeypatch, 0.4), Hearing()
+    monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(get_running_loop=clock.loop))
+    flood, longest = Asking(clock, "flood", MANY, ONCE), 0.0
+    honest = Asking(clock, "shop", 0, ONCE / 10, ONCE / 2)
+    all_of.add(flood)
+    for _ in range(200):
+        honest.calls, before = 1, clock.now
+        all_of.add(honest)
+        while honest.calls:
+            await asyncio.sleep(0)
+        longest = max(longest, clock.now - before)
+        await turns(5)
+    assert longest < 0.01
+
+
+async def test_what_nodes_say_counts_where_it_is_seen_that_a_process_is_held_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shares = list[float]()
+    for of_processor in (0.4, 1.0):
+        clock = Clock(monkeypatch, of_processor)
+        monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(get_running_loop=clock.loop))
+        flood, node = Asking(clock, "flood", MANY), Asking(clock, "", MANY)
+        shares.append(await heard_beside(clock, flood, node))
+    assert shares[0] < 0.7 * shares[1]
 
 
 class Broken(Asking):

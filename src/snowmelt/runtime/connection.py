@@ -25,6 +25,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.users import ANYBODY, User
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.arriving import LARGE, Arriving
+from snowmelt.runtime.caused import caused
 from snowmelt.runtime.deadline import Deadline
 from snowmelt.runtime.frame_place import FramePlace
 from snowmelt.runtime.hearing import SLICE_SECONDS, Hearing
@@ -125,8 +126,8 @@ class LoopConnection(asyncio.Protocol):
         self._closed = False
         self._reading = False  # what is sent meanwhile leaves at the end of it
         self.holds = False  # no more bytes are read
-        self.refused = 0
-        """So many calls were declined since it was heard last (`hearing.py`, rule 3)."""
+        self.owes = 0.0
+        """What its calls cost beside what it was heard for (`hearing.py`, rules 3 and 7)."""
         self.slows = False
         """Whether clients are heard less while this node does not read."""
         self._flush_due = False
@@ -181,6 +182,7 @@ class LoopConnection(asyncio.Protocol):
                         owner.spoke(self, event)
                     # By the name it was greeted with, and no other.
                     if kind is Call:
+                        self.owes += caused(event.body)
                         owner.called(self, event)
                     else:
                         owner.deliver(self.peer, event)
@@ -289,7 +291,7 @@ class LoopConnection(asyncio.Protocol):
         """Sends a message, with all that is sent in the same turn of the loop."""
         machine = self._machine
         if type(message) is Answer and type(message.body) is Declined:
-            self.refused += 1
+            self.owes += SLICE_SECONDS
         if self.user is not ANYBODY and not self._of_node:
             message = self._owner.shown(self.user, message)
         try:

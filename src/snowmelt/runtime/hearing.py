@@ -9,7 +9,7 @@ cut into frames as they come (`connection.py`), and a turn of the loop hears the
 3. Then clients, for `TURN_SECONDS` in all, a slice each. The account that has cost the least of the
    processor is next, and of its connections the one that has. So an account that asks for all it
    can get has no more than its part, and one that asks seldom hardly waits. A call that is
-   declined costs its account a whole slice more: so nonsense is heard last.
+   declined costs its account a whole slice more, as in rule 7: so nonsense is heard last.
 4. Clients wait while the machines are behind with what was heard before.
 5. While a node does not read what this one says to it (`slows`), an account rests after its slice,
    `HELD_UP` times as long: what it asks would mostly heap up here. Who asks for less than that does
@@ -18,7 +18,11 @@ cut into frames as they come (`connection.py`), and a turn of the loop hears the
    part lately (`recent_costs.py`) rests after its slice, as long as that took by the clock. Else
    the others would wait for what the system takes back of the processor, though it was not they
    who used it up.
-7. When nobody waits, what each has cost is forgotten. And what comes then is heard at once, as
+7. A call by which a name may come into use, or a place, makes nodes speak to each other, here and
+   elsewhere, and for a while (`caused.py`). That has no account where it is heard, so it is paid by
+   whoever called: its slice counts as so much more. By rule 6 it counts `HELD_UP` times, and the
+   account rests for that as well, at most for `REST_MOST`.
+8. When nobody waits, what each has cost is forgotten. And what comes then is heard at once, as
    long as the loop has little to do: to let it go round first costs a call to the system.
 """
 
@@ -39,8 +43,9 @@ TURN_SECONDS: Final = 0.003
 SLICE_SECONDS: Final = 0.001
 """A slice ends after so long, or after `connection.SLICE_FRAMES`."""
 AT_ONCE_SECONDS: Final = 0.001
-"""So much of each `TURN_SECONDS` is heard at once (rule 7)."""
+"""So much of each `TURN_SECONDS` is heard at once (rule 8)."""
 HELD_UP: Final = 8
+REST_MOST: Final = 0.1
 REST_SECONDS: Final = 0.001
 """So often it is looked whose rest is over."""
 REMEMBERED_MAX: Final = 1_000
@@ -52,8 +57,8 @@ class Line(Hashable, Protocol):
 
     account: str
     """Who pays for it; nothing for nodes."""
-    refused: int
-    """So many of its calls were declined since it was heard."""
+    owes: float
+    """Seconds that its calls cost beside what it was heard for (rules 3 and 7)."""
 
     def hear(self, until: float) -> bool:
         """Takes a slice of what came, until this moment; whether more is left to be heard."""
@@ -133,7 +138,7 @@ class Hearing:
             if now - self._began > TURN_SECONDS:
                 self._began, self._left = now, AT_ONCE_SECONDS
             if self._left > 0 and not self.behind():
-                more, line.refused = line.hear(now + SLICE_SECONDS), 0
+                more, line.owes = line.hear(now + SLICE_SECONDS), 0.0
                 self._left -= perf_counter() - now
                 if not more:
                     return
@@ -177,13 +182,14 @@ class Hearing:
                 now = perf_counter()
                 if now >= end:
                     break
+            self._recent.clock += now - end + NODES_SECONDS
             end = now + TURN_SECONDS
             while self._accounts and now < end and not self.behind():
                 now = self._hear_one(now)
         finally:  # whatever one raised, the others are heard
             if self._nodes or self._accounts:
                 self._turn_soon()
-            elif not self._rests:  # rule 7
+            elif not self._rests:  # rule 8
                 self._accounts = LeastFirst()
 
     def _hear_one(self, now: float) -> float:
@@ -204,12 +210,15 @@ class Hearing:
         self, account: str, lines: LeastFirst[Line], line: Line, now: float, end: float
     ) -> None:
         """The slice has cost so much; its account is next by that, or rests."""
-        cost, line.refused = end - now + line.refused * SLICE_SECONDS, 0
-        lines.paid(line, cost)
-        self._accounts.paid(account, cost)
-        self._recent.add(account, end - now, end)
-        if self._full or self._recent.rests(account):
-            self._rests[account] = end + (HELD_UP if self._full else 1) * (end - now)
+        took, owes, line.owes = end - now, line.owes, 0.0
+        lines.paid(line, took + owes)
+        self._accounts.paid(account, took + owes)
+        later = min(HELD_UP * owes, REST_MOST)  # rule 7
+        self._recent.add(account, took, end, later)
+        rests = self._recent.rests(account)
+        if self._full or rests:
+            pause = (HELD_UP if self._full else 1) * took
+            self._rests[account] = end + pause + (later if rests else 0.0)
             if self._look is None:
                 self._look_soon()
         elif lines:

@@ -3,7 +3,8 @@
 Where a process has a bound to its processor time, one account that uses all of it costs the others
 more than their turns: the system makes the process wait for the rest of its period, whoever asks.
 On a machine that is busy with other programs it is the same. Both are seen by two clocks: what
-accounts have cost by the clock on the wall is much more than what the thread had of the processor.
+was heard, also of nodes, took much more by the clock on the wall than the thread had of the
+processor.
 """
 
 from time import thread_time
@@ -27,18 +28,21 @@ class RecentCosts:
     (True, False)
     """
 
-    __slots__ = ("_costs", "_cpu", "_ends", "_held_up_until", "_resting")
+    __slots__ = ("_costs", "_cpu", "_ends", "_held_up_until", "_resting", "clock")
 
     def __init__(self) -> None:
+        self.clock = 0.0
+        """What was heard in this window, in seconds by the clock."""
         self._costs: dict[str, float] = {}
         self._cpu = 0.0
         """What the thread had had of the processor when this window began."""
         self._ends = self._held_up_until = 0.0
         self._resting: frozenset[str] = frozenset()
 
-    def add(self, account: str, seconds: float, now: float) -> None:
-        """It has cost so much until now, by the clock."""
-        self._costs[account] = self._costs.get(account, 0.0) + seconds
+    def add(self, account: str, seconds: float, now: float, owes: float = 0.0) -> None:
+        """It has cost so much until now, by the clock, and owes so much for what follows."""
+        self.clock += seconds
+        self._costs[account] = self._costs.get(account, 0.0) + seconds + owes
         if now > self._ends:
             self._begin(now)
 
@@ -49,12 +53,12 @@ class RecentCosts:
     def _begin(self, now: float) -> None:
         """Another window."""
         cpu, costs = thread_time(), self._costs
-        total = sum(costs.values())
-        if total > HELD_UP_FACTOR * (cpu - self._cpu):
+        if self.clock > HELD_UP_FACTOR * (cpu - self._cpu):
             self._held_up_until = now + HELD_UP_SECONDS
         self._resting = frozenset()
         if now < self._held_up_until and now < self._ends + WINDOW_SECONDS:
-            equal = total / len(costs)
+            equal = sum(costs.values()) / len(costs)
             most = (one for one, cost in costs.items() if cost > max(equal, LITTLE))
             self._resting = frozenset(most)
         self._costs, self._cpu, self._ends = {}, cpu, now + WINDOW_SECONDS
+        self.clock = 0.0

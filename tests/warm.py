@@ -40,6 +40,10 @@ LOADED: Final = {
 }
 LATER: Final = ("demo", "pipeline", "pipeline_show", "bench", "submission")
 """Modules of commands that need Spark, or more than is installed with Snowmelt."""
+PRELOADED: Final = os.pathsep.join(
+    filter(None, (str(Path(__file__).parent / "spark" / "loaded"), os.environ.get("PYTHONPATH")))
+)
+"""A `PYTHONPATH` with which Spark forks its workers when what they need is loaded."""
 PR_SET_CHILD_SUBREAPER: Final = 36
 LINE: Final = threading.Lock()
 RUN, BEGIN = b"r", b"b"

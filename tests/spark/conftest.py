@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+import warm
 from snowmelt.spark import session
 from snowmelt_world.standalone import QUICK
 
@@ -14,6 +15,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Tests are short: code compiled fast serves them better than fast code.
     quick = {"spark.driver.extraJavaOptions": QUICK}
     tables = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("tables"))}
-    made = session("tests", master="local[2]", **quick, **tables)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", warm.PRELOADED)
+        made = session("tests", master="local[2]", **quick, **tables)
     yield made
     made.stop()

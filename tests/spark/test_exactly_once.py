@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import chaos_runs
+import warm
+from wide import wide
 
 
 def survives(folder: Path, *options: str, timeout: float) -> dict[str, Any]:
@@ -22,8 +24,12 @@ def survives(folder: Path, *options: str, timeout: float) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(300)
-def test_a_stream_that_is_killed_has_every_item_once(tmp_path: Path) -> None:
-    options = ("--minutes", "0.2", "--every", "0", "--set", "after=1.5", "--seed", "9")
+@pytest.mark.parametrize("minutes", ["0.01", *wide("0.3")], ids=["a-round", "rounds"])
+def test_a_stream_that_is_killed_has_every_item_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", warm.PRELOADED)
+    options = ("--minutes", minutes, "--every", "0", "--set", "after=1.5", "--seed", "9")
     result = survives(tmp_path, *options, timeout=240)
     assert result["counted"]["rounds"] >= 1
 

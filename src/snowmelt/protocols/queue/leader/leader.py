@@ -129,6 +129,8 @@ class Leader:
         self.parted = Partition(*parts) if home.settings.partitions > 1 else None
         self._said: Answers[msgspec.Struct] = OrderedDict()
         self._redriven = outbox.now
+        self._checked = -1
+        """At which step all of it was looked at, with nothing to come."""
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
         self.withdrawing = Withdrawing(
@@ -435,9 +437,12 @@ class Leader:
         step, state = self.copy.head.step, self.state
         assert self.log.safe <= step
         rests = self.log.safe == step and not state.changed
+        if self._checked == step and not rests and not state.changed:
+            return  # as it was when it was looked at
         if rests and self._outbox.now // MILLISECOND % CHECKED_EACH:
             return
         state.check()
+        self._checked = -1 if state.changed else step
         if not state.changed and step % CHECKED_EACH == 0:
             told = restored(self.home.settings, self.copy.records, self._outbox.limits)
             assert records(told) == records(state), "records tell another state"

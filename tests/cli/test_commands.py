@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,15 @@ def test_nodes_are_never_given_one_port_twice(monkeypatch: pytest.MonkeyPatch) -
     assert len(set(local.free_ports(40))) == 40
     with pytest.raises(Unavailable, match="of 100 ports tried from 20000 to 20099"):
         local.free_ports(101)
+
+
+def test_the_help_of_a_command_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = snowmelt("doctor", "--help").stdout.split("Options")[0]
+    lines = [line.strip() for line in told.splitlines()]
+    assert "certificates and their days, the disk, limits of the system," in " ".join(lines)
+    within = [here for here, after in pairwise(lines) if here and after]
+    assert min(len(line) for line in within) > 60
 
 
 def test_every_command_is_found_under_its_own_name_alone() -> None:

@@ -206,6 +206,24 @@ def test_each_node_of_a_cluster_is_asked(tmp_path: Path, doctor: Doctor) -> None
         assert [one["verdict"] for one in away] == ["bad"]
 
 
+def test_a_cluster_of_users_is_asked_by_one_of_them(
+    tmp_path: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = secret(tmp_path)
+    file.write_text("ops 0123456789abcdef admin node\n")
+    own = tmp_path / "ops.secret"
+    own.write_text("0123456789abcdef\n")
+    monkeypatch.setenv("SNOWMELT_USERS", str(file))
+    monkeypatch.setenv("SNOWMELT_USER", "ops")
+    monkeypatch.setenv("SNOWMELT_TOKEN", "0123456789abcdef")
+    with LocalCluster(1, tmp_path / "cluster", 0.5) as cluster:
+        cluster.start()
+        for name in ("USER", "TOKEN"):
+            monkeypatch.delenv(f"SNOWMELT_{name}")
+        code, found = doctor("--url", cluster.url, "--user", "ops", "--token-file", own)
+    assert (code, [one["verdict"] for one in found.values()]) == (0, ["well"])
+
+
 def test_nobody_there_is_a_finding(doctor: Doctor) -> None:
     url = f"snowmelt://127.0.0.1:{free_port()}"
     code, found = doctor("--url", url, "--timeout", "1")

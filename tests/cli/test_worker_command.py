@@ -158,6 +158,7 @@ def test_a_changed_file_begins_it_anew(cluster: LocalCluster, shop: Path) -> Non
         (["json", "--queue", "q"], 2, "MODULE:NAME"),
         (["json:loads", "--queue", "q=0"], 2, "NAME=WEIGHT with a weight of 1 to 1000"),
         (["json:loads", "--queue", "never-made"], 9, "snowmelt create never-made"),
+        (["json:loads", "--queue", "my orders"], 2, "queue is 'my orders'; allowed: 1 to 100 of"),
         (["json:loads", "--queue", "q", "--log", "loud"], 2, "--log is 'loud'"),
         (["json:loads", "--queue", "q", "--log-format", "xml"], 2, "--log-format is 'xml'"),
         (["json:loads", "--queue", "q", "--retry", "json:loads"], 2, "retry is <function loads"),

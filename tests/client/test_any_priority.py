@@ -230,7 +230,7 @@ def test_a_put_that_is_refused_makes_no_queue(cluster):
         cluster.priority("unmade").put(b"x", priority=2.5)
     with pytest.raises(BadOption, match="allowed: 0 to 2 in unmade"):
         cluster.priority("unmade", priorities=3).put_many([(0, b"x"), (7, b"x")])
-    with pytest.raises(BadOption, match="priority is 1; allowed: 0 to 0"):
+    with pytest.raises(BadOption, match="priority is 1; allowed: 0, since unmade is"):
         cluster.priority("unmade", priorities=1).put(b"x", priority=1)
     assert "unmade" not in cluster.queues()
     cluster.priority("unmade", priorities=float).put(b"x", priority=2.5)

@@ -157,7 +157,7 @@ def test_whatever_lies_in_one_piece_is_a_body(queues: Queues) -> None:
         (np.arange(6).reshape(2, 3).T, "does not lie in memory in one piece; copy it first"),
         (np.array([object()]), "holds objects, not their bytes"),
         (np.array(["2026-01-01"], dtype="datetime64[D]"), "a body is bytes, not ndarray; encode"),
-        (7, "a body is bytes, not int; encode it"),
+        (7, "a body is bytes, not int; encode it, or name a codec, as codec='json'"),
     ],
 )
 def test_what_does_not_is_refused_with_the_way_out(queues: Queues, body: object, told: str) -> None:

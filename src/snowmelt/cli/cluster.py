@@ -74,7 +74,8 @@ def up(
         view = cluster.start()
         console = Console()
         kept = folder if data else "a folder that is thrown away (--data keeps it)"
-        console.print(f"{view} is up at [bold]{cluster.url}[/], on {kept}.")
+        there = " ".join(one.id for one in view.members)
+        console.print(f"{there}: up at [bold]{cluster.url}[/], on {kept}.")
         console.print(f"It is cluster {view.identity}. Ctrl-C ends it.", highlight=False)
         console.print(f"In the browser: http://127.0.0.1:{http}/", highlight=False)
         try:

@@ -1,4 +1,7 @@
-"""Commands: a parameter that is a struct is given by an option for each of its fields."""
+"""Commands: a parameter that is a struct is given by an option for each of its fields.
+
+Their help is as wide as the terminal: typer keeps where the lines of a docstring end.
+"""
 
 from collections.abc import Callable
 from functools import wraps
@@ -39,6 +42,9 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
         ] or [one]
     given.__annotations__ = {one.name: one.annotation for one in parameters}
     given.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    given.__doc__ = "\n\n".join(
+        " ".join(one.split()) for one in (command.__doc__ or "").split("\n\n")
+    )
     return given
 
 

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from snowmelt import __version__
 from snowmelt.cli.node import LISTEN, NO_TLS, USERS, read_limits, read_token
-from snowmelt.cli.options import TIMEOUT, TOKEN, AsJson, ClusterOptions
+from snowmelt.cli.options import TIMEOUT, TOKEN, USER, AsJson, ClusterOptions
 from snowmelt.cli.tables import listing
 from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import Address
@@ -38,6 +38,7 @@ def doctor(
     id: Annotated[str, typer.Option(help="The node's name; its certificate must have it.")] = "",  # noqa: A002
     listen: Annotated[str, typer.Option(help="Where a node shall listen.")] = LISTEN,
     token_file: Annotated[Path | None, TOKEN] = None,
+    user: Annotated[str, USER] = "",
     users: Annotated[Path | None, USERS] = None,
     tls_authority: Annotated[Path | None, typer.Option(help="CA certificate, PEM.")] = None,
     tls_certificate: Annotated[Path | None, typer.Option(help="The node's certificate.")] = None,
@@ -53,7 +54,7 @@ def doctor(
     days, the disk, limits of the system, the clock and the port, and changes nothing. With --url
     it asks each node of a cluster. Ends with 1 when anything is bad.
     """
-    cluster = ClusterOptions(url, token_file, timeout)
+    cluster = ClusterOptions(url, token_file, timeout, user)
     if url and data is None:
         findings = list(_cluster(cluster))
     else:

@@ -193,7 +193,8 @@ def stats(queue: QueueName, as_json: AsJson = False, at: PlaceOptions = HERE) ->
         table = queue_table(told, reach)
         for name, identity in whose.items():
             table.add_row(name, identity)
-        print(queue_title(told))  # above the table, which would wrap it at its own width
+        folder = at.data is not None
+        print(queue_title(told, folder=folder))  # not in the table, which would wrap it
         Console().print(table)
 
 

@@ -78,13 +78,13 @@ def plain_number(number: float) -> int | float | str:
     return number if math.isfinite(number) else str(number)
 
 
-def queue_title(status: QueueStatus) -> str:
+def queue_title(status: QueueStatus, *, folder: bool = False) -> str:
     """A queue's status in one sentence."""
     state = "paused" if status.paused else "open"
-    where = f"at {status.leader} in term {status.term}"
+    where = "in this folder" if folder else f"at {status.leader} in term {status.term}"
     if status.leaders:
         where = f"in {len(status.leaders)} partitions"
-    copies = _alone(status.settings.replicas, grows=status.settings.grows)
+    copies = _alone(status.settings.replicas, grows=status.settings.grows and not folder)
     return f"{status.queue} is {state}, {where}{copies}"
 
 

@@ -18,6 +18,7 @@ from snowmelt.cli.reloading import reloaded
 from snowmelt.client.worker.face import Worker
 from snowmelt.client.worker.options import GRACE, WEIGHT_MAX, is_async
 from snowmelt.core.errors import BadOption, NoSuchQueue
+from snowmelt.core.names import queue_name
 from snowmelt.runtime import logs
 
 LINE: Final = "%(asctime)s %(levelname)s %(message)s"
@@ -133,7 +134,7 @@ def read_weight(word: str) -> tuple[str, int]:
 def check_there(wanted: dict[str, int], names: list[str]) -> None:
     """A worker makes no queue: nobody knows which order it is to have."""
     for name in wanted:
-        if name.partition("/")[0] not in names:
+        if queue_name(name.partition("/")[0]) not in names:
             raise NoSuchQueue(
                 f"there is no queue {name!r}: put something into it, or say: snowmelt create {name}"
             )

@@ -33,7 +33,7 @@ def single(body: Buffer, written: Written = lambda _: None) -> PutItems:
 
     >>> single("text")
     Traceback (most recent call last):
-    TypeError: a body is bytes, not str; say how it is written, as in body.encode()
+    TypeError: a body is bytes, not str; encode it, or name a codec, as codec='text'
     """
     if type(body) is not bytes:
         body = as_buffer(body)

@@ -58,7 +58,7 @@ def parcel(body: Buffer) -> PutItems:
 
     >>> parcel("text")
     Traceback (most recent call last):
-    TypeError: a body is bytes, not str; say how it is written, as in body.encode()
+    TypeError: a body is bytes, not str; encode it, or name a codec, as codec='text'
     """
     body = as_bytes(body)
     if len(body) > BODY_BYTES_MAX:
@@ -222,11 +222,14 @@ def as_buffer(body: object) -> Buffer:
     TypeError: this memoryview does not lie in memory in one piece; copy it first, as bytes(body)...
     """
     if isinstance(body, str):
-        raise TypeError("a body is bytes, not str; say how it is written, as in body.encode()")
+        raise TypeError("a body is bytes, not str; encode it, or name a codec, as codec='text'")
     name = type(body).__name__
     try:
         view = memoryview(body)  # type: ignore[arg-type]  # that is what is tried
-    except (TypeError, ValueError, BufferError) as error:
+    except TypeError:
+        text = f"a body is bytes, not {name}; encode it, or name a codec, as codec='json'"
+        raise TypeError(text) from None
+    except (ValueError, BufferError) as error:
         raise TypeError(f"a body is bytes, not {name}; encode it ({error})") from None
     if view.format == "O":
         raise TypeError(f"this {name} holds objects, not their bytes; encode them")

@@ -93,6 +93,8 @@ class Ranks(msgspec.Struct, frozen=True):
     def _allowed(self) -> str:
         if self.keyed:
             return f"a whole number in {self.queue}; make it with priorities=float for others"
+        if self.priorities == 1:
+            return f"0, since {self.queue} is a fifo"
         return f"0 to {self.priorities - 1} in {self.queue}"
 
 

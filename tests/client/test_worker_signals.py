@@ -180,6 +180,39 @@ def test_without_signals_it_is_the_program_that_stops_it(node: LocalNode) -> Non
         assert started.wait(30) == 0
 
 
+ENDS = """
+def handle(item):
+    say("begun")
+async def ahandle(item):
+    say("begun")
+"""
+
+
+@pytest.mark.parametrize("queues", [1, 2])
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [(THREADS, "threads=2"), (THREADS, "threads=2, processes=1"), (TASKS, "tasks=2")],
+)
+def test_a_signal_that_came_while_it_stood_still_ends_it_once_it_goes_on(
+    node: LocalNode, text: str, options: str, queues: int
+) -> None:
+    """As after Ctrl-Z and `kill`: then any of its threads may take the signal."""
+    names = [f"still-{len(text + options)}-{queues}-{one}" for one in range(queues)]
+    text = text.replace(HEAD, HEAD + ENDS).replace("handle).run", f"handle, {options}).run")
+    if queues > 1:
+        text = text.replace("cluster.fifo(names[0])", "[cluster.fifo(one) for one in names]")
+    with snowmelt.connect(node.url) as cluster, program(text, node.url, *names) as started:
+        for name in names:
+            cluster.fifo(name).put(b"one")
+        assert [heard(started) for _ in names] == ["begun"] * len(names)
+        os.kill(started.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, started.pid, os.WSTOPPED)
+        os.kill(started.pid, signal.SIGTERM)
+        os.kill(started.pid, signal.SIGCONT)
+        assert rest(started) == ["ended"]
+        assert started.wait(30) == 0
+
+
 SLOW = """
 signal.signal(signal.SIGTERM, lambda *_: say("told"))  # once the worker has heard it
 def handle(item):

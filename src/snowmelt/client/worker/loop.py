@@ -20,6 +20,7 @@ from snowmelt.client.tracing import UNTRACED, Tracing
 from snowmelt.client.worker.limits import Limit
 from snowmelt.client.worker.options import LAST_SECONDS, REACH_SECONDS, WorkerSettings, check_worked
 from snowmelt.client.worker.retrying import FailureOutcome, last_line
+from snowmelt.client.worker.signals import next_word
 from snowmelt.core.errors import Empty, SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, later, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -115,7 +116,7 @@ class WorkerLoop:
     def _hear(self, end: Instant | None) -> bool:
         """Waits for a word; whether one came in time."""
         try:
-            word = self._told.get(timeout=None if end is None else seconds_until(end))
+            word = next_word(self._told, end)
         except NothingTold:
             return False
         self._left -= word == _ENDED

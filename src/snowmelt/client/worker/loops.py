@@ -13,6 +13,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from snowmelt.client.worker.loop import WorkerLoop
 from snowmelt.client.worker.loop_async import WorkerLoop as AsyncWorkerLoop
+from snowmelt.client.worker.signals import next_word
 
 L = TypeVar("L", bound=WorkerLoop | AsyncWorkerLoop)
 
@@ -45,7 +46,7 @@ class ThreadLoops(Loops[WorkerLoop]):
             for one in self._loops:
                 threading.Thread(target=_run, args=(one, ended), daemon=True).start()
             for _ in self._loops:
-                error = ended.get()
+                error = next_word(ended)
                 if error is not None:
                     failure = failure or error
                     self.stop()

@@ -2,10 +2,16 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol, TypeVar
 
+from snowmelt.core.instant import Instant
+from snowmelt.runtime.clock import seconds_until
 from snowmelt.runtime.signals import BorrowedSignals
+
+T = TypeVar("T")
+_LISTENS: Final = 1.0
 
 
 class StopCallback(Protocol):
@@ -46,3 +52,15 @@ def stopped_by_signals(stop: StopCallback) -> Iterator[None]:
 def ended_by(number: int) -> BaseException:
     """What ends a program at a second signal."""
     return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+
+
+def next_word(told: SimpleQueue[T], end: Instant | None = None) -> T:
+    """Waits for what a thread or a handler of signals tells; raises `Empty` when time is over.
+
+    Nothing wakes a main thread when another thread took the signal, as in a program that was
+    stopped when it came. So it listens each second.
+    """
+    while end is None or seconds_until(end) > _LISTENS:
+        with suppress(Empty):
+            return told.get(timeout=_LISTENS)
+    return told.get(timeout=seconds_until(end))

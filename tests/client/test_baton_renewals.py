@@ -108,12 +108,12 @@ def test_what_a_silent_node_holds_costs_the_others_nothing() -> None:
 
 
 def test_a_node_that_wakes_up_in_time_keeps_what_it_held() -> None:
-    node, one = Node(silent=True), hold(1, "n1")
+    node, one = Node(silent=True), hold(1, "n1", seconds(10))
     renewer, borrowed, _ = renewer_of(n1=node)
     renewer.add(one, borrowed())
-    time.sleep(1.2)
+    comes(lambda: node.calls >= 2)  # the first was in vain
     node.silent = False
-    time.sleep(2)
+    comes(lambda: node.calls >= 5)
     one.check()
     renewer.lose()
 

@@ -390,16 +390,16 @@ def test_a_loop_waits_for_more_and_ends_when_none_came(fifo: Make) -> None:
     came: list[bytes] = []
 
     def work() -> None:
-        for item in orders.consume(timeout=1):
+        for item in orders.consume(timeout=2):
             came.append(item.body)
             item.ack()
 
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(work)
         for at in range(5):
-            time.sleep(0.1)
             orders.put(b"%d" % at)
-        working.result(10)
+            until(lambda: len(came) > at)  # noqa: B023
+        working.result(20)
     assert came == [b"%d" % at for at in range(5)]
     assert orders.stats().done == 5
 

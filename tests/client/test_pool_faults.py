@@ -146,7 +146,7 @@ def test_two_processes_on_one_folder(node: LocalNode, name: str, tmp_path: Path)
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(3, tmp_path / "nodes", 0.2) as cluster:
+    with LocalCluster(3, tmp_path / "nodes", 0.5) as cluster:
         cluster.start()
         yield cluster
 

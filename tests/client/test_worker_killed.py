@@ -42,19 +42,19 @@ async def work_async():
     async with snowmelt.aio.connect(url) as cluster:
         queue = getattr(cluster, kind)(each)
         worker = snowmelt.aio.Worker(queue, handle_async, prefetch=50, tasks=int(several))
-        await worker.run(timeout=1.5)
+        await worker.run(timeout=2.5)
 def work():
     if way == "tasks":
         return asyncio.run(work_async())
     with snowmelt.connect(url) as cluster:
         queue = getattr(cluster, kind)(each)
         if way == "loop":
-            for item in queue.consume(prefetch=50, timeout=1.5):
+            for item in queue.consume(prefetch=50, timeout=2.5):
                 handle(item)
                 item.ack()
         else:
             options = {way: int(several), "prefetch": 50}
-            snowmelt.Worker(queue, handle, **options).run(timeout=1.5)
+            snowmelt.Worker(queue, handle, **options).run(timeout=2.5)
 ended = -1
 while ended:  # whoever starts it again
     child = os.fork()
@@ -72,7 +72,7 @@ def test_one_that_kills_its_process_is_dead_alone_and_nothing_has_failed_that_no
         queues = {}
         for name, most in WAYS.items():
             kind, _, _ = name.partition("-")
-            queues[name] = getattr(cluster, kind)(name, lease=0.5, max_deliveries=most)
+            queues[name] = getattr(cluster, kind)(name, lease=1, max_deliveries=most)
             queues[name].put_many([str(number).encode() for number in range(50)])
         ways = [sys.executable, "-c", PROGRAM, node.url, str(tmp_path), *WAYS]
         subprocess.run(ways, check=True, timeout=60)

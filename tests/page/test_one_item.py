@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from page.browser import WITH_BROWSER, chromium
-from page.test_buttons import BUTTON, LIVE, click, path_of, said, shop, visit
+from page.test_buttons import BUTTON, LIVE, click, click_twice, path_of, said, shop, visit
 from page.test_buttons import _often as _often  # noqa: PLC0414  # the page looks often
 from snowmelt.core.errors import LeaseLost
 
@@ -135,8 +135,7 @@ async def test_one_item_in_a_browser(tmp_path: Path) -> None:
             browser.until("document.querySelector('.item').innerText.includes('ended')")
             browser.until(f"!{BUTTON.format('Drop this item')}")
             browser.run("[...document.querySelectorAll('.row button.link')].at(-1).click()")
-            click(browser, "Drop this item")
-            click(browser, "Press again to drop it")
+            click_twice(browser, "Drop this item", "Press again to drop it")
             said(browser, "Drop this item: 1 item")
             assert do(orders.stats()).ready == 1
             assert browser.complaints == []

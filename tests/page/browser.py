@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,12 @@ CHROMIUM = next(
     (found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), ""
 )
 PATIENCE = 60.0
+LEFT = ("Inspected target navigated or closed", "Cannot find default execution context")
 WITH_BROWSER = pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium on this machine")
+
+
+class Navigated(Exception):
+    """The page that was asked is left: another comes in its place."""
 
 
 class Browser:
@@ -53,7 +58,10 @@ class Browser:
         while True:
             told = self._read(end)
             if told.get("id") == number:
-                assert "error" not in told, (method, told["error"])
+                error = told.get("error")
+                if error and error["message"] in LEFT:
+                    raise Navigated(method)
+                assert error is None, (method, error)
                 result: dict[str, Any] = told["result"]
                 return result
             self._heard(told.get("method", ""), told.get("params", {}))
@@ -102,7 +110,9 @@ class Browser:
         """Waits until an expression is true; what it is then."""
         end = time.monotonic() + seconds
         while True:
-            found = self.run(script)
+            found = None
+            with suppress(Navigated):
+                found = self.run(script)
             if found:
                 return found
             assert time.monotonic() < end, (script, self.run("document.body?.innerText"))

@@ -408,6 +408,7 @@ async def test_buttons_in_a_browser(tmp_path: Path) -> None:
             click(browser, "Bring back")  # the first letter's
             said(browser, "Bring back: 1 item")
             assert do(orders.stats()).ready == 1
+            browser.until(f"{BUTTON.format('Bring back').replace('find', 'filter')}.length === 3")
             click_twice(browser, "Drop", "Press again")
             said(browser, "Drop: 1 item")
             assert do(orders.stats()).dead == 2

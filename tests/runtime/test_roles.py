@@ -12,11 +12,13 @@ import pytest
 import snowmelt.aio
 from runtime.network import Serving, Stranger, serving, until
 from snowmelt.core.errors import MessageError
-from snowmelt.core.names import Address, NodeId
+from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership import messages as membership
 from snowmelt.protocols.queue.api.settings import QueueSettings
 from snowmelt.protocols.queue.messages.home_words import Assignment, ChangeSettings, ListCopies
+from snowmelt.protocols.queue.messages.partition_words import Nothing, Ready
+from snowmelt.protocols.queue.messages.words import PassOn
 from snowmelt.protocols.queue.node import QueueNode
 from snowmelt.protocols.queue.streams import node_of
 from snowmelt.runtime.door import LINES_MAX
@@ -38,6 +40,7 @@ BY_HAND: tuple[msgspec.Struct, ...] = (
     membership.Adopt(View(1, 1, ME.id, (ME,))),
     Assignment("q", 1, "n9/1", (), SETTINGS),
     ChangeSettings("q", 1, "n9/1/1", SETTINGS),
+    PassOn("n9", "n8", Nothing("q", OperationId(ME.id, 1))),
 )
 
 
@@ -61,6 +64,8 @@ SAMPLES = samples()
 def from_(source: str, message: Any) -> Any:
     """The same, which says that it is from this node."""
     own = LINES[type(message)].own
+    if isinstance(message, PassOn):
+        return msgspec.structs.replace(message, source=source)
     if own == "view.coordinator":
         view = msgspec.structs.replace(message.view, coordinator=source)
         return msgspec.structs.replace(message, view=view)
@@ -251,6 +256,19 @@ def test_who_has_the_role_is_heard(kind: type) -> None:
         assert "to say" in ground.wrong(NodeId("n5"), stranger)
         late = msgspec.structs.replace(stranger, **dict.fromkeys(terms, 8))
         assert ground.wrong(NodeId("n5"), late) == ""
+
+
+def test_only_the_coordinator_passes_on_and_what_a_role_must_say_it_must_have_said() -> None:
+    leads = Assignment("q", 7, "n2/1", (), SETTINGS, active=True)
+    ground = RoleCheck(lambda _, term: leads if term == 7 else None)
+    ground.viewed(frozenset(map(NodeId, ("n1", "n2", "n3"))), NodeId("n1"))
+    ready = Ready("q", 7)
+    assert ground.wrong(NodeId("n2"), PassOn("n2", "n3", ready)) == ""
+    assert ground.wrong(NodeId("n1"), PassOn("n2", "n3", ready)) == ""
+    assert "is from 'n2'" in ground.wrong(NodeId("n3"), PassOn("n2", "n1", ready))
+    for source in ("n1", "n3"):
+        assert "leader" in ground.wrong(NodeId(source), PassOn("n3", "n1", ready))
+    assert "member" in ground.wrong(NodeId("n1"), PassOn("n9", "n3", ready))
 
 
 def test_where_etcd_decides_who_says_that_it_does_is_heard_until_the_view_is_known() -> None:

@@ -1,8 +1,11 @@
 """Lives of a queue with several partitions, each judged by the one order that it promises."""
 
 import pytest
+from msgspec.structs import replace
 
+from snowmelt.core.instant import Instant, seconds
 from snowmelt_world.families import family
+from snowmelt_world.faults import CutLinks
 from snowmelt_world.life import Ending, live
 from snowmelt_world.scenario import ETCD_DECIDES, drawn, kinds_of
 from snowmelt_world.themes import ANY
@@ -55,6 +58,15 @@ def test_a_life_with_all_faults_ends_well(seed):
 )
 def test_a_life_of_all_that_there_is_ends_well(theme, seed):
     report = lived(seed, kinds_of("parted"), theme=theme)
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+@pytest.mark.parametrize(("seed", "one_way"), [(6, False), (8, False), *wide((6, True), (8, True))])
+def test_who_leads_the_anchor_and_a_partition_never_hear_each_other(seed, one_way):
+    scenario = drawn("parted", seed, ())
+    begin, pair = Instant(seconds(4)), scenario.nodes[1:3]
+    cut = CutLinks(begin, scenario.faults_end, (pair,), one_way, stays=True)
+    report = live(replace(scenario, faults=(cut,)), family("parted"))
     assert report.ending is Ending.SETTLED, report.sentence
 
 

@@ -89,7 +89,7 @@ FOUND_BY = {
     numbers_go_on_where_the_anchor_knows_of: (DISK, 0),
     what_lies_on_data_nodes_is_placed_without_its_numbers: (((), "disk", DATA_NODES), 0),
     partitions_are_taken_whichever_queue_they_are_of: (((), "disk", NAMES), 9003),
-    a_leader_goes_on_from_what_it_has_whatever_others_have: (LOST, 8),
+    a_leader_goes_on_from_what_it_has_whatever_others_have: (LOST, 83),
     a_leave_is_ignored: (CALM, 1),
     what_a_left_get_was_given_does_not_go_back: (CALM, 18),
     a_closed_connection_takes_what_another_door_has_told: (DISK, 1),

@@ -11,6 +11,8 @@
 5. Where etcd decides, any member may come to decide, and only etcd knows. So a member that says
    that it does counts, from its new view on, until this node has that view. Where a disk decides,
    nobody else ever does.
+6. Only the coordinator passes on what another said. That one must be a member, and must have the
+   role that what it said has here.
 """
 
 from collections.abc import Callable, Collection
@@ -67,8 +69,6 @@ _ROUND: Final = "the round, or the view"
 _CALL: Final = "the call that was asked"
 STRANGER, MEMBER = (NodeRole.STRANGER,), (NodeRole.MEMBER,)
 COORDINATOR, LEADER, ANCHOR = (NodeRole.COORDINATOR,), (NodeRole.LEADER,), (NodeRole.ANCHOR,)
-PASSED_ON = LEADER + COORDINATOR
-"""What a leader says, and whoever decides on homes passes on."""
 
 LINES: Final[dict[type, RoleRule]] = {
     # views
@@ -125,9 +125,10 @@ LINES: Final[dict[type, RoleRule]] = {
     words.Bring: RoleRule(MEMBER, own="keeper", check=_TERM),
     words.FetchedBodies: RoleRule(MEMBER, own="keeper", check="what was asked"),
     words.Superseded: RoleRule(MEMBER, check=_TERM),
-    words.Decided: RoleRule(PASSED_ON, check="what is staged, or promised, under that name"),
-    words.PartDone: RoleRule(PASSED_ON, check="what is open under that name"),
-    words.AskDecision: RoleRule(PASSED_ON),
+    words.Decided: RoleRule(LEADER, check="what is staged, or promised, under that name"),
+    words.PartDone: RoleRule(LEADER, check="what is open under that name"),
+    words.AskDecision: RoleRule(LEADER),
+    words.PassOn: RoleRule(MEMBER, own="source", check="the role of who said it"),
     words.Offer: RoleRule(MEMBER, check=_TERM),
     words.StoreBody: RoleRule(MEMBER, check=_TERM),
     # partitions
@@ -234,6 +235,10 @@ class RoleCheck(msgspec.Struct):
         "Quits says that it is from 'n1/1/1'"
         """
         kind = type(message)
+        if kind is words.PassOn:  # rule 6
+            if message.source != source and source not in self.coordinators:
+                return f"PassOn says that it is from {message.source!r}"
+            return self.wrong(message.source, message.word)
         if kind in SIMPLE:
             return "" if source in self.members or kind in OF_STRANGERS else _said(kind, MEMBER)
         if source not in self.members:

@@ -141,7 +141,10 @@ class ClusterBench:
 
     def ask(self, node: str, request: Any, within: float = 2) -> Any:
         """Asks, whom it is pointed at too, and again, until it is told; None when not in time."""
-        operation = self.call(node, request)
+        return self.ask_again(self.call(node, request), node, request, within)
+
+    def ask_again(self, operation: OperationId, node: str, request: Any, within: float) -> Any:
+        """Waits for what was asked before."""
         end = later(self.now, seconds(within))
         while self.now < end:
             told = self.answers.get(operation)

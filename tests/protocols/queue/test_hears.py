@@ -7,6 +7,7 @@ from snowmelt.protocols.queue import MESSAGES, QueueNode
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.messages import partition_words as parted
 from snowmelt.protocols.queue.messages import words
+from snowmelt.protocols.queue.outbox import SaidAgain
 
 WITHIN = {
     parted.Post,
@@ -17,6 +18,7 @@ WITHIN = {
     words.CallRouted,
     words.AssignmentStored,
     words.ToLeaderOf,
+    SaidAgain,
 }
 
 

@@ -128,9 +128,8 @@ class Erasing:
 
     def heard(self, source: NodeId, home: Assignment) -> None:
         """A home: perhaps it does not name the copy that is here (rule 5)."""
-        queue, presence = home.queue, self._outbox.presence
-        copy = self._copies.known(queue)
-        if presence is None or source != presence.view.coordinator:
+        queue, copy = home.queue, self._copies.known(home.queue)
+        if source != self._outbox.coordinator:
             return
         if copy is None or copy.deleted or copy.left or self._outbox.keeper in home.keepers:
             self._unnamed.pop(queue, None)

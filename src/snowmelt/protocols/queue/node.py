@@ -57,6 +57,7 @@ from snowmelt.protocols.queue.router import router
 from snowmelt.protocols.queue.router.carrying import Carrying
 from snowmelt.protocols.queue.router.parted_gets import PartedGets
 from snowmelt.protocols.queue.router.parted_router import PartedRouter
+from snowmelt.protocols.queue.router.passing_on import PassingOn
 from snowmelt.protocols.queue.router.router import RequestRouter
 from snowmelt.protocols.queue.router.transaction_router import TransactionRouter
 from snowmelt.protocols.queue.store import write_queue
@@ -116,6 +117,7 @@ class QueueNode:
         """Queues that wait for the disk with their next step."""
         self._timer: Instant | None = None
         self._hears = self._table()
+        self._hears |= PassingOn(outbox, self._hears).hears()
 
     def handle(self, event: Event[Any], now: Instant) -> Effects:
         self._outbox.now = now

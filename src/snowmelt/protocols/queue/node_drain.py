@@ -57,8 +57,7 @@ class NodeDrain:
         if self._until is None and not self._drains:
             return
         if self._until is not None or self._asks_at <= outbox.now:
-            if outbox.presence is not None:
-                outbox.send(outbox.presence.view.coordinator, Quits(outbox.stream))
+            outbox.to_coordinator(Quits(outbox.stream))
             rests = self._until is None and self.is_empty
             self._asks_at = later(outbox.now, EMPTY_AGAIN if rests else AGAIN_AFTER)
         outbox.wake(self._asks_at if self._until is None else min(self._until, self._asks_at))

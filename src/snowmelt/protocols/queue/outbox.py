@@ -21,7 +21,7 @@ import msgspec
 
 from snowmelt.core.ahead import is_far
 from snowmelt.core.ends import Ends
-from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Effect,
@@ -43,6 +43,8 @@ NODE: Final = ""
 REST: Final = "\0"
 """The name for what is left of a turn that was long enough."""
 AGAIN_AFTER: Final = milliseconds(1000)
+ANSWERS_FOR: Final = seconds(1)
+"""So long after a question was passed on its answers are, too."""
 TERMS_AHEAD: Final = 1 << 14
 """So many terms a node can have missed: four times a cluster was founded anew (`rescuing.py`)."""
 
@@ -73,6 +75,13 @@ class Job(msgspec.Struct):
     """What this node is told when they are flushed."""
 
 
+class SaidAgain(msgspec.Struct, frozen=True):
+    """Within this node: another may not have heard this, and is told by the coordinator as well."""
+
+    target: NodeId
+    message: Any
+
+
 class Outbox:
     """The clock, the outbox and the controller's writes of one node."""
 
@@ -95,6 +104,10 @@ class Outbox:
         self._clock_minus_now = 0
         self._effects: list[Effect[Any]] = []
         self.presence: Presence | None = None
+        self.coordinator: NodeId | None = None
+        """Who decides on homes; nobody while this node is cut off."""
+        self._doubted: dict[NodeId, Instant] = {}
+        """Who may not hear this node, and until when its answers go by the coordinator as well."""
         self.payers = Payers()
         self.keeper = ""
         self.stream = ""
@@ -148,6 +161,8 @@ class Outbox:
     def set_presence(self, presence: Presence | None) -> None:
         """Who is here, as of a new view; None when this node is cut off."""
         self.presence = presence
+        self.coordinator = None if presence is None else presence.view.coordinator
+        self._doubted.clear()
         if presence is not None:
             member = presence.view.member(self.me)
             assert member is not None, "a node is told only of views that it is in"
@@ -160,6 +175,27 @@ class Outbox:
             self.inside.append(message)
         else:
             self._effects.append(Send(target, message))
+
+    def to_coordinator(self, message: Any) -> None:
+        """Nobody hears it while this node is cut off."""
+        if self.coordinator is not None:
+            self.send(self.coordinator, message)
+
+    def send_again(self, target: NodeId, message: Any) -> None:
+        """What had no answer goes by the coordinator as well (`router/passing_on.py`)."""
+        self.send(target, message)
+        self.inside.append(SaidAgain(target, message))
+
+    def doubt(self, node: NodeId) -> None:
+        """It may not hear this one: its answers go by the coordinator as well, for a while."""
+        self._doubted[node] = later(self.now, ANSWERS_FOR)
+
+    def answer(self, target: NodeId, message: Any) -> None:
+        """Goes the way that the question came, too."""
+        if self._doubted and self._doubted.get(target, self.now) > self.now:
+            self.send_again(target, message)
+        else:
+            self.send(target, message)
 
     def reply(self, operation: OperationId, message: Any) -> None:
         self._effects.append(Reply(operation, message))

@@ -83,10 +83,8 @@ class Homes:
     @property
     def presence(self) -> Presence | None:
         """Who is here, if it is for this node to decide."""
-        presence = self._outbox.presence
-        if presence is None or presence.view.coordinator != self._outbox.me or not self.leads:
-            return None
-        return presence
+        outbox = self._outbox
+        return outbox.presence if self.leads and outbox.coordinator == outbox.me else None
 
     def next_term(self, queue: str) -> int:
         """The next of a queue: above all that anybody can have met.

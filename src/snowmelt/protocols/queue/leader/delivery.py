@@ -113,7 +113,7 @@ class DeliveryBuilder:
                 self._show(owed, owed.positions, {})
             case Say(target, message):
                 owed.told = True
-                self._outbox.send(target, message)
+                self._outbox.answer(target, message)
             case ToLeaderOf():
                 self._outbox.send(self._outbox.me, owed)
             case EraseBodies(keeper, keys):
@@ -135,7 +135,7 @@ class DeliveryBuilder:
             given = PartialAnswer(
                 *home, operation, *turn, asked.of, asked.away, answer, asked.since
             )
-            self._outbox.send(asked.door, given)
+            self._outbox.answer(asked.door, given)
         elif asked is not None or type(answer) is not calls.Leased or not self._parted:
             self._outbox.reply(operation, answer)
 

@@ -97,10 +97,7 @@ class Terms:
 
     def _claim(self, queue: str, term: int) -> None:
         # Rule 1.
-        presence = self._outbox.presence
-        if presence is not None:
-            claim = home_words.RequestTerm(queue, term, self._outbox.stream)
-            self._outbox.send(presence.view.coordinator, claim)
+        self._outbox.to_coordinator(home_words.RequestTerm(queue, term, self._outbox.stream))
 
     def superseded(self, _: NodeId, word: words.Superseded) -> None:
         """Somebody heard of a later term (rule 3)."""
@@ -192,7 +189,7 @@ class Terms:
             taking.since = now
             self._outbox.note(f"{queue}: {silent} is silent; asks that another takes over")
             word = home_words.Unreached(queue, taking.home.term, taking.home.run, silent)
-            self._outbox.send(presence.view.coordinator, word)
+            self._outbox.to_coordinator(word)
 
     def own_fence(self, queue: str, term: int) -> None:
         """This node's own copy takes nothing earlier."""
@@ -223,11 +220,11 @@ class Terms:
 
     def no_room(self, queue: str, term: int) -> None:
         """For the copy that it is to go on from (`takeover.py`, rule 6)."""
-        presence, taking = self._outbox.presence, self.taking(queue, term)
-        if presence is not None and taking is not None:
+        taking = self.taking(queue, term)
+        if self._outbox.presence is not None and taking is not None:
             self._outbox.note(f"{queue}: no room for its copy; asks that {taking.source} leads")
             word = home_words.Aside(queue, term, taking.home.run, taking.source)
-            self._outbox.send(presence.view.coordinator, word)
+            self._outbox.to_coordinator(word)
 
     def _gone(self, taking: TakeOver) -> list[str]:
         """Whose disks are gone for good."""
@@ -278,8 +275,7 @@ class Terms:
 
     def activate(self, leader: Leader) -> None:
         """Tells the controller that the first step of a term is safe, until that is known."""
-        presence = self._outbox.presence
-        if presence is not None and not leader.serving and leader.log.safe >= leader.log.begun:
+        if not leader.serving and leader.log.safe >= leader.log.begun:
             home = leader.home
             word = home_words.Activate(home.queue, home.term, self._outbox.stream)
-            self._outbox.send(presence.view.coordinator, word)
+            self._outbox.to_coordinator(word)

@@ -207,6 +207,8 @@ class Post(msgspec.Struct, frozen=True):
 
     queue: str
     word: RequestNumbers | Ready | PartedGet | CancelPartedGet
+    again: bool = False
+    """Whether it was said before, and had no answer."""
 
 
 class News(msgspec.Struct, frozen=True):

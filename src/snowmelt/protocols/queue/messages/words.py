@@ -350,6 +350,16 @@ class Superseded(OfTerm, frozen=True, tag="queue.superseded", array_like=True):
 
 
 ToFollower = Append | Confirm | Fence | SnapshotChunk | FetchBodies | Thin
+
+
+class PassOn(msgspec.Struct, frozen=True, tag="queue.pass-on", array_like=True):
+    """The coordinator is to tell a node what it may not hear from who says it."""
+
+    source: NodeName
+    target: NodeName
+    word: Decided | PartDone | AskDecision | parted.Message
+
+
 ToLeader = Appended | AppendRejected | NoRoom | Confirmed | Fenced | BodyStored | Lacks | Spare
 ToOthers = (
     Bring
@@ -364,6 +374,7 @@ ToOthers = (
     | Decided
     | PartDone
     | AskDecision
+    | PassOn
 )
 Message = ToFollower | ToLeader | ToOthers
 

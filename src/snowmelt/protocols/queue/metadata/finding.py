@@ -62,10 +62,8 @@ class Finding:
 
     def delete(self, operation: OperationId, ask: deletes.Delete) -> None:
         """Whoever decides on homes is asked; a client that hears nothing asks again."""
-        presence = self._outbox.presence
-        assert presence is not None, "else nothing is asked"
         word = DeleteQueue(ask.queue, operation, ask.if_empty, ask.lost, ask.moved_to)
-        self._outbox.send(presence.view.coordinator, word)
+        self._outbox.to_coordinator(word)
 
     def ask(
         self, operation: OperationId, request: Any, settings: QueueSettings | None = None

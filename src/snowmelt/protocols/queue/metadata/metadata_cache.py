@@ -133,9 +133,7 @@ class MetadataCache:
             return  # the client asks again
         self._numbers += 1
         self._rolls[self._numbers] = operation, later(self._outbox.now, PATIENCE), only
-        presence = self._outbox.presence
-        if presence is not None:
-            self._outbox.send(presence.view.coordinator, Roll(self._numbers))
+        self._outbox.to_coordinator(Roll(self._numbers))
 
     def rolled(self, _: NodeId, message: Rolled) -> None:
         operation, _end, only = self._rolls.pop(message.number, (None, None, ()))
@@ -195,9 +193,7 @@ class MetadataCache:
                 self._send(where)
 
     def _send(self, where: LocateQueue) -> None:
-        presence = self._outbox.presence
-        if presence is not None:
-            self._outbox.send(presence.view.coordinator, where)
+        self._outbox.to_coordinator(where)
         self._outbox.wake(later(self._outbox.now, AGAIN_AFTER))
 
     def _answer(self, message: Assignment | Nowhere, *, with_settings: bool = False) -> None:

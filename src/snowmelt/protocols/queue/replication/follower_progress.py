@@ -354,9 +354,8 @@ class Followers:
         self._complain()
 
     def _complain(self) -> None:
-        presence, now, home = self._outbox.presence, self._outbox.now, self.home
-        silent = self._silent()
-        if presence is None or silent is None:
+        now, home, silent = self._outbox.now, self.home, self._silent()
+        if self._outbox.presence is None or silent is None:
             self._complained = SILENT_MAX
             return
         if self._complain_at > now:
@@ -366,7 +365,7 @@ class Followers:
         self._complain_at = later(now, self._complained)
         self._outbox.note(f"{home.queue}: {silent} does not answer; asks for a way round it")
         word = Unreached(home.queue, home.term, home.run, silent)
-        self._outbox.send(presence.view.coordinator, word)
+        self._outbox.to_coordinator(word)
 
     def _silent(self) -> str | None:
         """One that is here, and has not answered for too long."""

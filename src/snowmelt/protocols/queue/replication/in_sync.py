@@ -133,11 +133,9 @@ class InSync:
     def _ask(self) -> None:
         assert self._next is not None
         self._asked = self._outbox.now
-        presence, home = self._outbox.presence, self._home
-        if presence is not None:
-            number, members = self._number + 1, tuple(sorted(self._next))
-            word = Among(home.queue, home.term, home.run, number, members)
-            self._outbox.send(presence.view.coordinator, word)
+        home, members = self._home, tuple(sorted(self._next))
+        word = Among(home.queue, home.term, home.run, self._number + 1, members)
+        self._outbox.to_coordinator(word)
 
     def written(self, home: Assignment) -> None:
         """The controller says what is written down (rule 6)."""

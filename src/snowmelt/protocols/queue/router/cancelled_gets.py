@@ -49,14 +49,15 @@ class CancelledGets:
                 text = f"{len(self._open)} gets leave at this node already"
                 self._outbox.decline(known.call, "Unavailable", text)
             return
+        again = get in self._open
         self._open[get] = known
         self._ends.put(get, later(self._outbox.now, SILENT_MAX))
         self._outbox.wake(later(self._outbox.now, SILENT_MAX))
-        self._say(get, known)
+        self._say(get, known, again=again)
 
-    def _say(self, get: OperationId, known: CancelledGet) -> None:
+    def _say(self, get: OperationId, known: CancelledGet, *, again: bool = False) -> None:
         anchor = part_name(known.queue, 0)
-        self._outbox.inside.append(Post(anchor, CancelPartedGet(anchor, get, known.since)))
+        self._outbox.inside.append(Post(anchor, CancelPartedGet(anchor, get, known.since), again))
 
     def lives(self, get: OperationId) -> bool:
         """Whether a get is asked again by one whose connections had closed, and not left by it."""

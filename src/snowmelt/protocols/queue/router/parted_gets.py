@@ -67,7 +67,7 @@ class PartedGets:
 
     def get(self, operation: OperationId, get: calls.Get) -> None:
         """A client asks, or asks again."""
-        now, known = self._outbox.now, self._open.calls.get(operation)
+        now, known, again = self._outbox.now, self._open.calls.get(operation), False
         if known is None and not self.leaving.lives(operation):
             self._outbox.reply(operation, Gathered(()))
             return
@@ -80,16 +80,18 @@ class PartedGets:
             known = Gathers(get, now)
             self._open.add(operation, known)
             self._of.setdefault(get.queue, {})[operation] = None
-        elif later(self._news.get(get.queue, Instant(0)), NEWS_EACH) <= now:
-            self._news[get.queue] = now
-            self._outbox.inside.append(News(part_name(get.queue, 0)))
+        else:
+            again = True
+            if later(self._news.get(get.queue, Instant(0)), NEWS_EACH) <= now:
+                self._news[get.queue] = now
+                self._outbox.inside.append(News(part_name(get.queue, 0)))
         self._ends.put(operation, later(now, SILENT_MAX))
         self._outbox.wake(later(now, SILENT_MAX))
-        self._say(operation, known)
+        self._say(operation, known, again=again)
 
-    def _say(self, operation: OperationId, known: Gathers) -> None:
+    def _say(self, operation: OperationId, known: Gathers, *, again: bool = False) -> None:
         want = known.want(operation, self._outbox.now)
-        self._outbox.inside.append(Post(want.queue, want))
+        self._outbox.inside.append(Post(want.queue, want, again))
 
     def heard(self, home: Assignment) -> None:
         """The anchor's home: it may be another."""

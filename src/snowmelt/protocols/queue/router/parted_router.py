@@ -90,7 +90,8 @@ class PartedRouter:
                 held.append(post)
             self._metadata.ask(post.queue, None)
         else:
-            self._outbox.send(node_of(home.master), post.word)
+            say = self._outbox.send_again if post.again else self._outbox.send
+            say(node_of(home.master), post.word)
 
     def news(self, _: NodeId, word: News) -> None:
         """A home may have changed."""

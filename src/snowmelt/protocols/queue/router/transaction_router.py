@@ -3,11 +3,7 @@
 It goes to whoever leads the queue, or partition, that it is for, as far as is known here; who does
 not lead it is silent, and it is said again. A queue that is not there any more, or whose partitions
 have parts by themselves, is answered for: it has none, and as a home it decided nothing
-(`transactions.py`, rule 8).
-
-Two nodes may never hear each other, and both be here, since whoever decides on homes hears both. So
-what is said again is told to that one, too, and it passes on what is for a queue that it does not
-lead. It passes on what came from others only: so nothing goes round.
+(`transactions.py`, rule 8). What is said again goes by the coordinator as well (`passing_on.py`).
 """
 
 from collections.abc import Callable
@@ -47,14 +43,12 @@ class TransactionRouter:
             self._answer_for(word)
             return
         if home is not None:
-            self._outbox.send(node_of(home.master), word)
+            say = self._outbox.send_again if post.again else self._outbox.send
+            say(node_of(home.master), word)
         if home is None or post.again:
             if sum(map(len, self._held.values())) < HELD_MAX:
                 self._held.setdefault(word.to, {})[word] = None
             self._metadata.refresh(word.to)
-            decides = self._decides()
-            if decides is not None and decides != self._outbox.me:
-                self._outbox.send(decides, word)
 
     def heard(self, home: Assignment) -> None:
         """Where a queue is at home."""
@@ -79,14 +73,8 @@ class TransactionRouter:
             case _:
                 assert_never(word)
 
-    def _decides(self) -> NodeId | None:
-        presence = self._outbox.presence
-        return None if presence is None else presence.view.coordinator
-
-    def _arrived(self, source: NodeId, word: Word) -> None:
-        leader, me = self._terms.leaders.get(word.to), self._outbox.me
-        if leader is None and source != me and self._decides() == me:
-            self._post(me, ToLeaderOf(word))
+    def _arrived(self, _: NodeId, word: Word) -> None:
+        leader = self._terms.leaders.get(word.to)
         if leader is None or not leader.serving or not leader.state.restoring.done:
             return
         self._terms.touched[word.to] = None

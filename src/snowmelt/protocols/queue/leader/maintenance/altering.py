@@ -67,17 +67,17 @@ class Altering:
 
     def tick(self) -> None:
         """Says it, and says it again (rule 1)."""
-        presence, now, home = self._outbox.presence, self._outbox.now, self._home
+        now, home, here = self._outbox.now, self._home, self._outbox.presence is not None
         if self._wanted is None and home.wanted is not None:
             self._outbox.wake(later(now, AGAIN_AFTER))
             if not (self._followers.lacking or self._storing.short):  # rule 3
                 self._wanted = home.wanted
         if self._wanted is None:
             return
-        if presence is not None and (not self._asked or later(self._asked, AGAIN_AFTER) <= now):
+        if here and (not self._asked or later(self._asked, AGAIN_AFTER) <= now):
             self._asked = now
             word = home_words.ChangeSettings(home.queue, home.term, home.run, self._wanted)
-            self._outbox.send(presence.view.coordinator, word)
+            self._outbox.to_coordinator(word)
         self._outbox.wake(later(self._asked, AGAIN_AFTER))
 
 

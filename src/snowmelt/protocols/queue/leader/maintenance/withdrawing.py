@@ -112,13 +112,12 @@ class Withdrawing:
 
     def _step_aside(self) -> None:
         # Rule 5.
-        now, home, presence = self._outbox.now, self._home, self._outbox.presence
-        follower = self._log.instead_of_own(self._step)
-        if presence is not None and follower:
-            self._aside = later(now, ASIDE_WITHIN)
+        home, follower = self._home, self._log.instead_of_own(self._step)
+        if self._outbox.presence is not None and follower:
+            self._aside = later(self._outbox.now, ASIDE_WITHIN)
             self._outbox.note(f"{home.queue}: no room on this disk; asks that {follower} leads")
             word = Aside(home.queue, home.term, home.run, follower)
-            self._outbox.send(presence.view.coordinator, word)
+            self._outbox.to_coordinator(word)
 
     def _take_back(self) -> None:
         placed, state = self._log.withdraw(), self._state

@@ -92,6 +92,13 @@ Keys (`by_key.py`, `uniques.py`):
    anchor. Where keys come in turns, or items by priorities, what has a later number may stand
    before what a phase saw. That is refused with several partitions.
 
+Where two of these nodes never hear each other:
+
+22. What is said again because it had no answer (rules 3, 5, 7 and 17) goes by the coordinator as
+    well, which hears both; and so do answers to it (`router/passing_on.py`). A partition that is to
+    give a get again what it has (rule 11) says that both ways, too. So each answer takes a
+    repetition, and none is left out. `Ready` is not said again: rule 12 does without.
+
 What it costs. A put: a round trip to the anchor, shared by all of a step. A get: two more, shared
 by all of a phase. While a partition fails over all gets wait for it.
 

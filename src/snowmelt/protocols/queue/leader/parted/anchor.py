@@ -134,14 +134,14 @@ class Anchor:
         known, now = self._wants.get(word.operation), self._outbox.now
         if word.made not in (0, self._home.since):
             refused = of_another(self._queue)
-            self._outbox.send(source, Nothing(self._home.queue, word.operation, refused=refused))
+            self._outbox.answer(source, Nothing(self._home.queue, word.operation, refused=refused))
         elif known is not None:
             known.door = source
             known.want = replace(known.want, since=word.since)
             self._asks = self._asks or later(self._looked, LOOK_EVERY) <= now
         elif word.operation in self._had:
             away = self._had[word.operation]
-            self._outbox.send(source, Nothing(self._home.queue, word.operation, away))
+            self._outbox.answer(source, Nothing(self._home.queue, word.operation, away))
         elif not self._shared.has_room(word.operation.client, 1, self._outbox.limits.waiting_gets):
             text = f"{len(self._wants)} gets wait at queue {self._queue!r} already"
             self._refuse(word.operation, source, text)
@@ -168,7 +168,7 @@ class Anchor:
 
     def _refuse(self, operation: OperationId, door: NodeId, text: str) -> None:
         refused = Declined("Unavailable", text)
-        self._outbox.send(door, Nothing(self._home.queue, operation, refused=refused))
+        self._outbox.answer(door, Nothing(self._home.queue, operation, refused=refused))
 
     def leave(self, source: NodeId, word: CancelPartedGet) -> None:
         """Nobody waits for it any more (rule 17)."""
@@ -179,7 +179,7 @@ class Anchor:
             sure = sure and operation in self._fresh  # else it waits, and holds nothing
             self._forget(operation)
             if wanted.door != source:
-                self._outbox.send(wanted.door, Nothing(self._home.queue, operation))
+                self._outbox.answer(wanted.door, Nothing(self._home.queue, operation))
         if not word.since:
             sure = sure and operation not in self._had
             keep(self._had, operation, (), self._outbox.limits.answered)
@@ -187,7 +187,7 @@ class Anchor:
             self._left[operation] = source
             self._asks = True
         else:
-            self._outbox.send(source, PartedGetCancelled(self._home.queue, operation))
+            self._outbox.answer(source, PartedGetCancelled(self._home.queue, operation))
 
     def _forget(self, operation: OperationId) -> None:
         wanted = self._wants.pop(operation, None)
@@ -255,7 +255,7 @@ class Anchor:
         assert phase is not None
         return part.report is None and bool(phase.count or part.grants or phase.left)
 
-    def _send(self, part: PartitionState) -> None:
+    def _send(self, part: PartitionState, *, again: bool = False) -> None:
         phase = self._phase
         if phase is None or not self._needed(part):
             return
@@ -279,7 +279,8 @@ class Anchor:
         )
         if self.leaders and self._is_beside(part, home, turn):
             return
-        self._outbox.send(node_of(home.master), turn)
+        say = self._outbox.send_again if again else self._outbox.send
+        say(node_of(home.master), turn)
 
     def _is_beside(self, part: PartitionState, home: Assignment, turn: NextPhase) -> bool:
         """Whether it is led here, and reports at once."""
@@ -316,7 +317,7 @@ class Anchor:
         for operation in phase.left:
             door = self._left.pop(operation, None)
             if door is not None:
-                self._outbox.send(door, PartedGetCancelled(self._home.queue, operation))
+                self._outbox.answer(door, PartedGetCancelled(self._home.queue, operation))
         self._asks = self._asks or len(self._left) > 0
         if phase.count:
             self._end(phase)
@@ -349,7 +350,7 @@ class Anchor:
             door = self._wants[operation].door
             self._forget(operation)
             keep(self._had, operation, away, self._outbox.limits.answered)
-            self._outbox.send(door, Nothing(self._home.queue, operation, away))
+            self._outbox.answer(door, Nothing(self._home.queue, operation, away))
         self._grant(shared, PhaseStamp(self._home.term, phase.number, phase.upto, away))
 
     def _in_order(self, phase: PhaseState) -> Iterator[OperationId]:
@@ -445,7 +446,7 @@ class Anchor:
         for part in self.parts:
             if self._needed(part):
                 self._outbox.inside.append(News(part.name))
-                self._send(part)
+                self._send(part, again=True)
         self._look()
         if self._phase is not None:
             self._give_up()

@@ -68,7 +68,7 @@ class Counting:
             said = self._numbers(source, given, word)
             self._log.confirm(said, 0 if self._next <= self._flushed else self._raised)
         elif given.told is not None and given.told.message.number == word.number:
-            self._outbox.send(source, given.told.message)
+            self._outbox.answer(source, given.told.message)
 
     def at_once(self, word: RequestNumbers) -> Numbers | None:
         """The same for a partition beside it (rule 16)."""

@@ -122,7 +122,7 @@ class Numbering:
         self._say()
         return self.unplaced
 
-    def _say(self) -> None:
+    def _say(self, *, again: bool = False) -> None:
         home, now = self._home, self._outbox.now
         count, above = sum([one.count for one in self._asked]), max(self._state.tails)
         word = RequestNumbers(home.queue, home.term, self._number, max(1, count), above)
@@ -133,7 +133,7 @@ class Numbering:
             if numbers is not None:
                 self.told(numbers)
                 return
-        self._outbox.inside.append(Post(self._anchor, word))
+        self._outbox.inside.append(Post(self._anchor, word, again))
         self._at = now
         self._outbox.wake(later(now, AGAIN_AFTER))
 
@@ -147,7 +147,7 @@ class Numbering:
         again = later(self._at, AGAIN_AFTER)
         if self._asked and again <= self._outbox.now:
             self._outbox.inside.append(News(self._anchor))  # it may be led elsewhere by now
-            self._say()
+            self._say(again=True)
         elif self._asked:  # a queue has one alarm, and this was another's
             self._outbox.wake(again)
 

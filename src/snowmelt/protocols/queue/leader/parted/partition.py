@@ -223,6 +223,8 @@ class Partition:
             nothing = calls.Leased(0, (), (), self._home.settings.lease)
             self._log.owe(ReplyTo(operation, nothing))
         else:
+            if not grant.runs:  # it was given before, and may not have been heard
+                self._outbox.doubt(grant.door)
             if state.leases[token].seen != grant.seen:
                 state.leases[token].seen = grant.seen
                 state.touch(token)

@@ -14,12 +14,12 @@ from snowmelt.protocols.queue.api.partition_names import whole_of
 from snowmelt.protocols.queue.api.settings import KEYS_MAX
 from snowmelt.protocols.queue.leader.deadlines import delay
 from snowmelt.protocols.queue.leader.open_calls import OpenCalls
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.parted.numbering import Numbering
 from snowmelt.protocols.queue.leader.retention import too_late
 from snowmelt.protocols.queue.leader.waiting import WaitingPut, WaitingPuts
 from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.messages.words import Body, Placed, ReplyTo, SpreadPut
-from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.producers import Edges
 from snowmelt.protocols.queue.state.segments import Segment, by_priority, stored
@@ -34,27 +34,16 @@ before these. Whoever moves them says it again and again, and deletes the queue 
 in no log: if that program ends, or the leader does, puts are taken again."""
 
 
-class AppendCheck:
+class AppendCheck(LeaderPart):
     """The way into one queue."""
 
-    def __init__(
-        self,
-        outbox: Outbox,
-        hand: Bodies,
-        home: Assignment,
-        state: QueueState,
-        log: Log,
-        opened: OpenCalls,
-    ) -> None:
-        self._outbox = outbox
+    def __init__(self, own: Own, hand: Bodies, opened: OpenCalls) -> None:
+        super().__init__(own)
         self._hand = hand
-        self._home = home
-        self._state = state
-        self._log = log
         self._opened = opened
-        bounded = home.settings.items_max > 0 or home.settings.bytes_max > 0
-        self._bounded = bounded
-        self._looks = bounded or state.by_key is not None
+        settings = self._home.settings
+        self._bounded = settings.items_max > 0 or settings.bytes_max > 0
+        self._looks = self._bounded or self._state.by_key is not None
         """Whether there may be no room."""
         self._moving = "", Instant(0)
         """Into which queue its items go, and until when that holds."""

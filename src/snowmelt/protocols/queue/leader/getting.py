@@ -21,33 +21,20 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.leader.deadlines import Deadlines
 from snowmelt.protocols.queue.leader.open_calls import Answers, keep
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.waiting import WaitingGets
-from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.messages.words import Deliver, ReplyTo
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.pacing import Pace
-from snowmelt.protocols.queue.state.state import QueueState
 
 
-class Getting:
+class Getting(LeaderPart):
     """Of one queue, in one term."""
 
     def __init__(
-        self,
-        outbox: Outbox,
-        home: Assignment,
-        state: QueueState,
-        log: Log,
-        deadlines: Deadlines,
-        tokens: Iterator[int],
-        pace: Pace | None,
+        self, own: Own, deadlines: Deadlines, tokens: Iterator[int], pace: Pace | None
     ) -> None:
+        super().__init__(own)
         self.waiting = WaitingGets()
-        self._outbox = outbox
-        self._home = home
-        self._state = state
-        self._log = log
         self.deadlines = deadlines
         self.tokens = tokens
         self.pace = pace

@@ -21,10 +21,9 @@ from snowmelt.core.interval import POSITION_MAX, Interval, first_positions
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.spans import Spans
 from snowmelt.protocols.queue.messages.words import ReplyTo
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.groups import (
     LEASE_MAX,
     GroupState,
@@ -55,15 +54,11 @@ def release(state: QueueState, name: str) -> int:
     return count
 
 
-class Grouping:
+class Grouping(LeaderPart):
     """Of one queue, in one term."""
 
-    def __init__(
-        self, outbox: Outbox, state: QueueState, log: Log, spans: Spans, pace: Pace | None
-    ) -> None:
-        self._outbox = outbox
-        self._state = state
-        self._log = log
+    def __init__(self, own: Own, spans: Spans, pace: Pace | None) -> None:
+        super().__init__(own)
         self._spans = spans
         self._pace = pace
 

@@ -103,6 +103,7 @@ class Leader:
         self.followers = Followers(outbox, home, copy, followers, ways)
         self.in_sync = InSync(outbox, home, self.followers)
         self.log = Log(home, disk, copy, self.state, self.followers, self.in_sync)
+        own = outbox, home, self.state, self.log
         self.serving = False
         """Whether the controller has written down that this copy is the queue's."""
         self._outbox = outbox
@@ -111,21 +112,17 @@ class Leader:
         self.delivery = DeliveryBuilder(outbox, disk, hand, self.followers, self._deadlines, spans)
         self.ages = Ages(home.queue, self.state, hand)
         pace = pace_of(outbox, home.settings)
-        self.grouping = Grouping(outbox, self.state, self.log, spans, pace)
-        self.admission = AppendCheck(outbox, hand, home, self.state, self.log, self.delivery.open)
-        self.publishing = Publishing(outbox, hand, home, self.state, self.log)
-        self.thinning = Thinning(outbox, disk, self.state, self.log, self.followers)
+        self.grouping = Grouping(own, spans, pace)
+        self.admission = AppendCheck(own, hand, self.delivery.open)
+        self.publishing = Publishing(own, hand)
+        self.thinning = Thinning(own, disk, self.followers)
         ways_in = self.admission, self.publishing
-        self.storing = Storing(outbox, home, self.state, self.log, ways_in, self.delivery.open)
+        self.storing = Storing(own, ways_in, self.delivery.open)
         tokens = counting((home.term << TOKEN_BITS) + 1)
-        self.getting = Getting(outbox, home, self.state, self.log, self._deadlines, tokens, pace)
-        self.settling = Settling(outbox, home, self.state, self._deadlines, tokens)
-        self.transacting = Transacting(
-            outbox, home, self.state, self.log, self.publishing, self.delivery, self.getting
-        )
-        opened = self.delivery.open
-        all_ways = *ways_in, self.transacting
-        parts = outbox, home, self.state, self.log, all_ways, opened, self.getting
+        self.getting = Getting(own, self._deadlines, tokens, pace)
+        self.settling = Settling(own, self._deadlines, tokens)
+        self.transacting = Transacting(own, self.publishing, self.delivery, self.getting)
+        parts = own, (*ways_in, self.transacting), self.delivery.open, self.getting
         self.parted = Partition(*parts) if home.settings.partitions > 1 else None
         self._said: Answers[msgspec.Struct] = OrderedDict()
         self._redriven = outbox.now
@@ -133,14 +130,10 @@ class Leader:
         """At which step all of it was looked at, with nothing to come."""
         self._later: OrderedDict[OperationId, calls.Put] = OrderedDict()
         """Puts that the next step has no room for."""
-        self.withdrawing = Withdrawing(
-            outbox, home, self.state, self.log, self.publishing, self._later
-        )
-        self.scheduling = Scheduling(
-            outbox, home, self.state, self.log, disk, self.admission, self.withdrawing
-        )
-        self.restoring = Restoring(outbox, home, self.state, self.log, self.parted)
-        self.altering = Altering(outbox, home, self.log, self.followers, self.storing)
+        self.withdrawing = Withdrawing(own, self.publishing, self._later)
+        self.scheduling = Scheduling(own, disk, self.admission, self.withdrawing)
+        self.restoring = Restoring(own, self.parted)
+        self.altering = Altering(own, self.followers, self.storing)
         self.retention = Retention(outbox, home, self.state)
         if copy.home is not None:
             keep_lengths(self.state, copy.home.settings.lease)

@@ -24,17 +24,14 @@ from snowmelt.protocols.queue.api.labels import keys_of, named_keys
 from snowmelt.protocols.queue.leader.append_check import no_room, put_before, put_done
 from snowmelt.protocols.queue.leader.deadlines import delay
 from snowmelt.protocols.queue.leader.open_calls import Answers, keep
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.parted.numbering import Numbering
 from snowmelt.protocols.queue.leader.retention import too_late
-from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.messages.words import Body, Decided, Placed, ReplyTo, SpreadPut
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.producers import NOT_REMEMBERED, Edges, owner_of
 from snowmelt.protocols.queue.state.publications import PublicationRecord, items_of
 from snowmelt.protocols.queue.state.segments import Segment, by_priority, stored
 from snowmelt.protocols.queue.state.staged import StagedBatch
-from snowmelt.protocols.queue.state.state import QueueState
 from snowmelt.protocols.queue.state.transactions import TransactionName
 from snowmelt.protocols.queue.store.bodies import Bodies
 
@@ -44,17 +41,12 @@ STAGED_LEAST: Final = 1_000
 """Items, however few it may hold."""
 
 
-class Publishing:
+class Publishing(LeaderPart):
     """Of one queue, in one term."""
 
-    def __init__(
-        self, outbox: Outbox, hand: Bodies, home: Assignment, state: QueueState, log: Log
-    ) -> None:
-        self._outbox = outbox
+    def __init__(self, own: Own, hand: Bodies) -> None:
+        super().__init__(own)
         self._hand = hand
-        self._home = home
-        self._state = state
-        self._log = log
         self._said: Answers[calls.Receipt | Declined] = OrderedDict()
         """Receipts and refusals (rule 4)."""
         self.numbering: Numbering | None = None

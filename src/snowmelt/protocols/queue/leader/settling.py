@@ -25,8 +25,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.leader.deadlines import Deadlines, delay
 from snowmelt.protocols.queue.leader.open_calls import Answers, keep
-from snowmelt.protocols.queue.messages.home_words import Assignment
-from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.state.state import LOST_MAX, Lease, QueueState
 
 TOKEN_BITS: Final = 40
@@ -35,20 +34,11 @@ PARTS_MAX: Final = 1_000
 """So many parts of a lease may be extended alone: a word about the lease looks at all of them."""
 
 
-class Settling:
+class Settling(LeaderPart):
     """Of one queue, in one term."""
 
-    def __init__(
-        self,
-        outbox: Outbox,
-        home: Assignment,
-        state: QueueState,
-        deadlines: Deadlines,
-        tokens: Iterator[int],
-    ) -> None:
-        self._outbox = outbox
-        self._home = home
-        self._state = state
+    def __init__(self, own: Own, deadlines: Deadlines, tokens: Iterator[int]) -> None:
+        super().__init__(own)
         self._deadlines = deadlines
         self._tokens = tokens
         self._said: Answers[msgspec.Struct] = OrderedDict()

@@ -28,8 +28,8 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.leader.append_check import AppendCheck
 from snowmelt.protocols.queue.leader.open_calls import PUT_COST, OpenCalls
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.publishing import Publishing
-from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.messages.words import (
     BodyStored,
     CopyBody,
@@ -42,11 +42,8 @@ from snowmelt.protocols.queue.messages.words import (
     Spare,
     SpreadPut,
 )
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.batches import parsed
 from snowmelt.protocols.queue.state.spread import Lies, body_key
-from snowmelt.protocols.queue.state.state import QueueState
 from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 
 GRACE: Final = milliseconds(500)
@@ -70,24 +67,15 @@ def inline_bound(settings: QueueSettings, presence: Presence | None) -> int:
     return 1 << 40 if alone or settings.priorities == ANY else settings.inline_max
 
 
-class Storing:
+class Storing(LeaderPart):
     """Of one queue, in one term."""
 
     def __init__(
-        self,
-        outbox: Outbox,
-        home: Assignment,
-        state: QueueState,
-        log: Log,
-        ways_in: tuple[AppendCheck, Publishing],
-        opened: OpenCalls,
+        self, own: Own, ways_in: tuple[AppendCheck, Publishing], opened: OpenCalls
     ) -> None:
+        super().__init__(own)
         self.inline = 0
         """What weighs more lies on data nodes."""
-        self._outbox = outbox
-        self._home = home
-        self._state = state
-        self._log = log
         self._admission, self._publishing = ways_in
         self._open = opened
         self._offered: dict[OperationId, SpreadPut] = {}

@@ -19,9 +19,9 @@ from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.leader.delivery import DeliveryBuilder
 from snowmelt.protocols.queue.leader.getting import Getting
 from snowmelt.protocols.queue.leader.open_calls import Answers, keep
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.publishing import Publishing
 from snowmelt.protocols.queue.leader.settling import lease_over, not_held
-from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.messages.words import (
     AskDecision,
     Decided,
@@ -29,10 +29,8 @@ from snowmelt.protocols.queue.messages.words import (
     ReplyTo,
     ToLeaderOf,
 )
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.producers import NOT_REMEMBERED
-from snowmelt.protocols.queue.state.state import Lease, QueueState
+from snowmelt.protocols.queue.state.state import Lease
 from snowmelt.protocols.queue.state.transactions import Name, OpenTransaction, TransactionName
 
 AGAIN_AFTER: Final = milliseconds(500)
@@ -44,23 +42,13 @@ AT_ONCE: Final = 100
 """So many questions, or decisions told again, in one turn."""
 
 
-class Transacting:
+class Transacting(LeaderPart):
     """Of one queue, in one term."""
 
     def __init__(
-        self,
-        outbox: Outbox,
-        home: Assignment,
-        state: QueueState,
-        log: Log,
-        publishing: Publishing,
-        delivery: DeliveryBuilder,
-        getting: Getting,
+        self, own: Own, publishing: Publishing, delivery: DeliveryBuilder, getting: Getting
     ) -> None:
-        self._outbox = outbox
-        self._home = home
-        self._state = state
-        self._log = log
+        super().__init__(own)
         self._publishing = publishing
         self._delivery = delivery
         self._deadlines = getting.deadlines
@@ -72,12 +60,12 @@ class Transacting:
         self._names: dict[OperationId, Name] = {}
         self._told: dict[Name, Instant] = {}
         """When each open one was told last."""
-        self._decides_at = outbox.now
+        self._decides_at = self._outbox.now
         """When something is decided again: the queue is to be deleted."""
         self._asked: dict[TransactionName, Instant] = {}
         """When a home was asked last, or there was no need yet."""
-        if state.transactions.open or state.transactions.promised:
-            outbox.wake(outbox.now)
+        if self._state.transactions.open or self._state.transactions.promised:
+            self._outbox.wake(self._outbox.now)
 
     # --- at its home ------------------------------------------------------------------------------
 

@@ -20,27 +20,21 @@ from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.storing import Storing
 from snowmelt.protocols.queue.messages import home_words
-from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.messages.words import ReplyTo
-from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.replication.follower_progress import Followers
-from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.state import QueueState
 
 AGAIN_AFTER: Final = milliseconds(500)
 
 
-class Altering:
+class Altering(LeaderPart):
     """Of one queue, in one term."""
 
-    def __init__(
-        self, outbox: Outbox, home: Assignment, log: Log, followers: Followers, storing: Storing
-    ) -> None:
-        self._outbox = outbox
-        self._home = home
-        self._log = log
+    def __init__(self, own: Own, followers: Followers, storing: Storing) -> None:
+        super().__init__(own)
         self._followers = followers
         self._storing = storing
         self._wanted: QueueSettings | None = None

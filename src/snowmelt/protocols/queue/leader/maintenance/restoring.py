@@ -18,11 +18,9 @@ from snowmelt.protocols.queue.api.backups import (
 )
 from snowmelt.protocols.queue.api.labels import keys_in
 from snowmelt.protocols.queue.api.settings import BODY_BYTES_MAX, PUT_BYTES_MAX
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.parted.partition import Partition
-from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.messages.words import ITEMS_MAX, Body, Placed, ReplyTo
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.batches import StoredBatch
 from snowmelt.protocols.queue.state.blocks import STAGED
 from snowmelt.protocols.queue.state.key_names import NO_KEY
@@ -35,21 +33,11 @@ from snowmelt.protocols.queue.state.tails import PRIORITY_BITS
 WAY_OUT: Final = "give another name (--as), or delete it: snowmelt delete"
 
 
-class Restoring:
+class Restoring(LeaderPart):
     """Of one queue, in one term."""
 
-    def __init__(
-        self,
-        outbox: Outbox,
-        home: Assignment,
-        state: QueueState,
-        log: Log,
-        parted: Partition | None,
-    ) -> None:
-        self._outbox = outbox
-        self._home = home
-        self._state = state
-        self._log = log
+    def __init__(self, own: Own, parted: Partition | None) -> None:
+        super().__init__(own)
         self._parted = parted
 
     def hear(self, operation: OperationId, ask: Restore) -> None:

@@ -43,11 +43,8 @@ from snowmelt.protocols.queue.api.schedules import (
 from snowmelt.protocols.queue.leader.append_check import AppendCheck, never
 from snowmelt.protocols.queue.leader.maintenance.withdrawing import Withdrawing
 from snowmelt.protocols.queue.leader.open_calls import Answers, keep
-from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.messages.words import ReplyTo
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
-from snowmelt.protocols.queue.state.state import QueueState
 from snowmelt.protocols.queue.store.write_queue import WriteQueue
 
 LATE: Final = seconds(60)
@@ -59,17 +56,13 @@ STEP_AFTER: Final = milliseconds(10)
 """The same, for room in a step."""
 
 
-class Scheduling:
+class Scheduling(LeaderPart):
     """Of one queue, in one term."""
 
     def __init__(
-        self, outbox: Outbox, home: Assignment, state: QueueState, log: Log, disk: WriteQueue,
-        admission: AppendCheck, withdrawing: Withdrawing,
-    ) -> None:  # fmt: skip
-        self._outbox = outbox
-        self._home = home
-        self._state = state
-        self._log = log
+        self, own: Own, disk: WriteQueue, admission: AppendCheck, withdrawing: Withdrawing
+    ) -> None:
+        super().__init__(own)
         self._disk = disk
         self._admission = admission
         self._withdrawing = withdrawing

@@ -12,11 +12,9 @@
 from typing import Final
 
 from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.messages.words import Thin, Thinner
-from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.replication.follower_progress import Followers
-from snowmelt.protocols.queue.replication.log import Log
-from snowmelt.protocols.queue.state.state import QueueState
 from snowmelt.protocols.queue.store.write_queue import WriteQueue
 from snowmelt.protocols.queue.streams import node_of
 
@@ -24,18 +22,14 @@ ONCE_BYTES: Final = 1 << 20
 EVERY: Final = milliseconds(20)
 
 
-class Thinning:
+class Thinning(LeaderPart):
     """Of one queue, in one term."""
 
-    def __init__(
-        self, outbox: Outbox, disk: WriteQueue, state: QueueState, log: Log, followers: Followers
-    ) -> None:
+    def __init__(self, own: Own, disk: WriteQueue, followers: Followers) -> None:
+        super().__init__(own)
         self.word: Thin | None = None
         """What is to be done when its step is safe (rule 2)."""
-        self._outbox = outbox
         self._disk = disk
-        self._state = state
-        self._log = log
         self._followers = followers
         self._at = 0
         """From which position on it is looked next."""

@@ -28,13 +28,12 @@ from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.api.backups import BROKEN, Restored
 from snowmelt.protocols.queue.api.schedules import SIGN
 from snowmelt.protocols.queue.leader.maintenance.restoring import no_room
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.publishing import Publishing
-from snowmelt.protocols.queue.messages.home_words import Aside, Assignment
+from snowmelt.protocols.queue.messages.home_words import Aside
 from snowmelt.protocols.queue.messages.words import Owed, ReplyTo, Show
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.records import RESTORING
-from snowmelt.protocols.queue.state.state import STATUS, QueueState
+from snowmelt.protocols.queue.state.state import STATUS
 
 ASIDE_WITHIN: Final = milliseconds(700)
 """So long it may take until another leads (rule 5)."""
@@ -42,22 +41,13 @@ GRACE: Final = milliseconds(1500)
 """So long others have to make safe what found no room; it is tried again in that time (rule 1)."""
 
 
-class Withdrawing:
+class Withdrawing(LeaderPart):
     """Of one queue, in one term."""
 
     def __init__(
-        self,
-        outbox: Outbox,
-        home: Assignment,
-        state: QueueState,
-        log: Log,
-        publishing: Publishing,
-        later_puts: OrderedDict[OperationId, calls.Put],
+        self, own: Own, publishing: Publishing, later_puts: OrderedDict[OperationId, calls.Put]
     ) -> None:
-        self._outbox = outbox
-        self._home = home
-        self._state = state
-        self._log = log
+        super().__init__(own)
         self._publishing = publishing
         self._later = later_puts
         self._reason = ""

@@ -20,6 +20,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api.partition_names import part_name, part_of, whole_of
 from snowmelt.protocols.queue.api.phase_stamp import PhaseStamp
 from snowmelt.protocols.queue.leader.open_calls import Answers, keep
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.parted.beside import Led
 from snowmelt.protocols.queue.leader.parted.counting import Counting
 from snowmelt.protocols.queue.leader.parted.phases import Shared, share_out
@@ -37,9 +38,6 @@ from snowmelt.protocols.queue.messages.partition_words import (
 )
 from snowmelt.protocols.queue.metadata.absence import waits
 from snowmelt.protocols.queue.metadata.finding import of_another
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
-from snowmelt.protocols.queue.state.state import QueueState
 from snowmelt.protocols.queue.streams import node_of
 
 AGAIN_AFTER: Final = milliseconds(300)
@@ -86,17 +84,16 @@ class PhaseState(msgspec.Struct):
     upto: int = 0
 
 
-class Anchor:
+class Anchor(LeaderPart):
     """Of one queue, in one term of partition 0."""
 
-    def __init__(self, outbox: Outbox, home: Assignment, state: QueueState, log: Log) -> None:
-        self._outbox = outbox
-        self._home = home
-        self._queue = whole_of(home.queue)
-        count = home.settings.partitions
+    def __init__(self, own: Own) -> None:
+        super().__init__(own)
+        self._queue = whole_of(self._home.queue)
+        count = self._home.settings.partitions
         self.parts = [PartitionState(at, part_name(self._queue, at)) for at in range(count)]
-        self.parts[0].home = home
-        self.counting = Counting(outbox, home, state, log)
+        self.parts[0].home = self._home
+        self.counting = Counting(own)
         self._wants: OrderedDict[OperationId, QueuedGet] = OrderedDict()
         self._shared = SharesHeld[NodeId]()
         self._came = 0

@@ -7,12 +7,10 @@ import msgspec
 
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.queue.api.partition_names import part_of
-from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.messages.partition_words import Numbers, RequestNumbers
 from snowmelt.protocols.queue.messages.words import Say
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import BOUND_AHEAD, Log
-from snowmelt.protocols.queue.state.state import QueueState
+from snowmelt.protocols.queue.replication.log import BOUND_AHEAD
 
 
 class GivenNumbers(msgspec.Struct):
@@ -32,16 +30,13 @@ class GivenNumbers(msgspec.Struct):
         return self.said if self.said is not None and self.said.told else None
 
 
-class Counting:
+class Counting(LeaderPart):
     """Of one queue, in one term of its anchor."""
 
-    def __init__(self, outbox: Outbox, home: Assignment, state: QueueState, log: Log) -> None:
-        self._outbox = outbox
-        self._home = home
-        self._state = state
-        self._log = log
-        self._given = [GivenNumbers() for _ in range(home.settings.partitions)]
-        self._next: int = max(state.bound, *state.tails)
+    def __init__(self, own: Own) -> None:
+        super().__init__(own)
+        self._given = [GivenNumbers() for _ in range(self._home.settings.partitions)]
+        self._next: int = max(self._state.bound, *self._state.tails)
         """The next number."""
         self._told = self._next
         """All below this were told, by this anchor or an earlier one; others may be, too."""

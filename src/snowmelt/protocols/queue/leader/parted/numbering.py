@@ -13,14 +13,12 @@ from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.queue.api.calls import PublishStaged, Put
 from snowmelt.protocols.queue.api.partition_names import part_name, whole_of
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.parted.beside import Led
-from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.messages.partition_words import News, Numbers, Post, RequestNumbers
 from snowmelt.protocols.queue.messages.words import Decided, SpreadPut
-from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.replication.log import STEP_BYTES, Log
 from snowmelt.protocols.queue.state.publications import items_of
-from snowmelt.protocols.queue.state.state import QueueState
 
 AGAIN_AFTER: Final = milliseconds(300)
 Kind = Put | SpreadPut | PublishStaged | Decided
@@ -38,17 +36,15 @@ class Entrant(msgspec.Struct):
     """Its first number, once there is one."""
 
 
-class Numbering:
+class Numbering(LeaderPart):
     """Of one partition, in one term."""
 
-    def __init__(self, outbox: Outbox, home: Assignment, state: QueueState) -> None:
+    def __init__(self, own: Own) -> None:
+        super().__init__(own)
         self.count = 0
         """Of items that wait."""
         self.size = 0
-        self._outbox = outbox
-        self._home = home
-        self._state = state
-        self._anchor = part_name(whole_of(home.queue), 0)
+        self._anchor = part_name(whole_of(self._home.queue), 0)
         self._named: dict[Name, Entrant] = {}
         """All of them, by their producers and numbers."""
         self._arrived: OrderedDict[Name, Entrant] = OrderedDict()

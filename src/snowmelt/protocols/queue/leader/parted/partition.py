@@ -13,12 +13,12 @@ from snowmelt.protocols.queue.api.partition_names import part_name, part_of, who
 from snowmelt.protocols.queue.leader.append_check import AppendCheck
 from snowmelt.protocols.queue.leader.getting import Getting
 from snowmelt.protocols.queue.leader.open_calls import OpenCalls
+from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.parted.anchor import Anchor
 from snowmelt.protocols.queue.leader.parted.beside import Led
 from snowmelt.protocols.queue.leader.parted.numbering import Entrant, Numbering
 from snowmelt.protocols.queue.leader.publishing import Publishing
 from snowmelt.protocols.queue.leader.transacting import Transacting
-from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.messages.partition_words import (
     Grant,
     Holds,
@@ -30,8 +30,6 @@ from snowmelt.protocols.queue.messages.partition_words import (
     Ready,
 )
 from snowmelt.protocols.queue.messages.words import Decided, Deliver, ReplyTo, Say, SpreadPut
-from snowmelt.protocols.queue.outbox import Outbox
-from snowmelt.protocols.queue.replication.log import Log
 from snowmelt.protocols.queue.state.failures import tellable
 from snowmelt.protocols.queue.state.keyed import stretches
 from snowmelt.protocols.queue.state.offers import Offers
@@ -42,34 +40,29 @@ Listed = tuple[tuple[int, ...], bytes, bool]
 """What is ready: runs, keys, and whether there are more."""
 
 
-class Partition:
+class Partition(LeaderPart):
     """Of one queue, in one term of its leader."""
 
     def __init__(
         self,
-        outbox: Outbox,
-        home: Assignment,
-        state: QueueState,
-        log: Log,
+        own: Own,
         ways_in: tuple[AppendCheck, Publishing, Transacting],
         opened: OpenCalls,
         getting: Getting,
     ) -> None:
-        self.numbering = Numbering(outbox, home, state)
-        self.anchor = Anchor(outbox, home, state, log) if part_of(home.queue) == 0 else None
+        super().__init__(own)
+        queue, by_key = self._home.queue, self._state.by_key
+        self.numbering = Numbering(own)
+        self.anchor = Anchor(own) if part_of(queue) == 0 else None
         self.uncertain = False
         """Whether steps of the last term may be missing: what they placed stays unused."""
-        self._outbox = outbox
-        self._home = home
-        self._state = state
-        self._offers = state.by_key if isinstance(state.by_key, Offers) else None
+        self._offers = by_key if isinstance(by_key, Offers) else None
         """What may be given, where that goes by keys."""
-        self._log = log
         self._admission, self._publishing, self._transacting = ways_in
         self._admission.numbering = self._publishing.numbering = self.numbering
         self._open = opened
         self._getting = getting
-        self._named = part_name(whole_of(home.queue), 0)
+        self._named = part_name(whole_of(queue), 0)
         self._heard = 0
         """The latest term of an anchor that was heard of."""
         self._last = 0, 0

@@ -98,10 +98,10 @@ RESTARTED = ("delay", "slow-disk", "rolling-restart")
 """Homes move while their steps are open."""
 PLANTS = {
     who_leads_next_does_not_know_what_is_open: (30, KEEPING),
-    what_is_given_up_may_be_decided_later: (5, KEEPING),
+    what_is_given_up_may_be_decided_later: (13, KEEPING),
     what_is_staged_is_dropped_when_its_hold_is_over: (2, KEEPING),
     what_is_promised_ends_by_itself: (0, KEEPING),
-    a_lease_that_is_over_counts: (4, KEEPING),
+    a_lease_that_is_over_counts: (12, KEEPING),
     what_was_asked_in_vain_is_not_given_up: (58, KEEPING),
     a_home_that_moved_is_not_sought: (188, RESTARTED),
 }

@@ -18,6 +18,7 @@ from snowmelt.core.errors import (
     DiskFull,
     QueueExists,
     StoreDamaged,
+    StoreError,
     StoreVersion,
     Unavailable,
 )
@@ -181,6 +182,23 @@ def test_no_room_is_said_as_such(tmp_path: Path) -> None:
         Path("/dev/full").open("wb", buffering=0) as file,
     ):
         write(file, End(0, 0, 0, 0))
+
+
+def test_a_file_that_cannot_be_begun_leaves_nothing_begun(
+    queues: Any, name: str, tmp_path: Path
+) -> None:
+    queues.fifo(name).put(b"one")
+    for _ in range(5):  # one more than are read at once
+        with pytest.raises(StoreError, match="No such file"):
+            queues.backup(name, tmp_path / "none" / "one.backup", timeout=5)
+    for path in ("", "\0", "\ud800"):
+        with pytest.raises(BadOption):
+            queues.backup(name, path)
+        with pytest.raises(BadOption):
+            queues.restore(path)
+    with pytest.raises(StoreError, match="too long"):
+        queues.backup(name, "x" * 5000)
+    assert queues.backup(name, tmp_path / "one.backup").items == 1
 
 
 def test_it_is_read_while_others_put_and_get(own_node: LocalNode, tmp_path: Path) -> None:

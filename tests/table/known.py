@@ -17,9 +17,12 @@ class Known(NamedTuple):
 KNOWN: Final[list[Known]] = [
     Known(
         (
+            "folder: EmbeddedCluster.backup",
             "folder: EmbeddedCluster.delete",
+            "folder: EmbeddedCluster.export",
             "folder: EmbeddedCluster.overview",
             "folder: EmbeddedCluster.queues",
+            "folder: EmbeddedCluster.restore",
             "folder: Fifo.[!gv]*",
             "folder: Item*.[!f]*",
             "folder: loop.next",

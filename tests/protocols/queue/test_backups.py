@@ -11,7 +11,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.api.backups import BROKEN, Lot, Restore, Restored, Save, Saved
 from snowmelt.protocols.queue.api.settings import ANY
-from snowmelt.protocols.queue.leader.maintenance.saving import AT_ONCE, READ_WITHIN
+from snowmelt.protocols.queue.leader.maintenance.saving import AT_ONCE, GIVES_WAY, READ_WITHIN
 from snowmelt.protocols.queue.state.segments import Segment, stored, unstored
 
 
@@ -89,6 +89,11 @@ def test_too_many_at_once_are_refused():
     for backup in range(AT_ONCE):
         assert isinstance(alone.said(Save("q", backup, 0)), Saved)
     assert "are read now" in alone.said(Save("q", 99, 0)).text
+    alone.wait(GIVES_WAY)
+    assert not alone.said(Save("q", 1, 0)).gone
+    assert isinstance(alone.said(Save("q", 99, 0)), Saved)
+    assert alone.said(Save("q", 0, 1)).gone, "it had asked for nothing for the longest time"
+    assert not alone.said(Save("q", 1, 1)).gone
 
 
 def test_what_was_leased_is_ready_in_a_queue_that_is_made_of_it():

@@ -10,7 +10,16 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.client.backup.file import VERSION, End, Head, Writing, looked_at, opened, pieces_of
+from snowmelt.client.backup.file import (
+    VERSION,
+    End,
+    Head,
+    Writing,
+    file_at,
+    looked_at,
+    opened,
+    pieces_of,
+)
 from snowmelt.client.backup.rows import Row, Rows
 from snowmelt.client.backup.steps import Begun, Making, Reading
 from snowmelt.client.connection.steps import KeepingPort, run_async
@@ -43,42 +52,35 @@ async def back_up(
     progress: Progress | None,
 ) -> Backup:
     """Into a new file, which is there when it is whole."""
-    reading, tries = Reading(queue_name(name)), TRIES
+    reading, tries, place = Reading(queue_name(name)), TRIES, file_at(path)
     while True:
         tries -= 1
-        made = time.time_ns()
-        parts = await run_async(port, reading.begin(timeout))
-        head = Head(VERSION, name, made, reading.backup, reading.settings, parts)
-        writing = await asyncio.to_thread(Writing, Path(path), head)
         try:
-            end = await _written(port, reading, writing, timeout, progress)
+            return await _written(port, reading, place, timeout, progress)
         except Begun:
             if not tries:
                 raise
-        else:
-            return _told(head, name, end)
         finally:
-            writing.give_up()
+            with suppress(SnowmeltError):  # it ends by itself, too
+                await run_async(port, reading.end(timeout))
 
 
 async def _written(
-    port: KeepingPort,
-    reading: Reading,
-    writing: Writing,
-    timeout: float,
-    progress: Progress | None,
-) -> End:
-    done = 0
+    port: KeepingPort, reading: Reading, place: Path, timeout: float, progress: Progress | None
+) -> Backup:
+    made, done = time.time_ns(), 0
+    parts = await run_async(port, reading.begin(timeout))
+    head = Head(VERSION, reading.name, made, reading.backup, reading.settings, parts)
+    writing = await asyncio.to_thread(Writing, place, head)
     try:
         while (read := await run_async(port, reading.piece(timeout))) is not None:
             await asyncio.to_thread(writing.add, read.piece, read.items, read.lost)
             done += read.items
             if progress is not None:
                 progress(done, max(done, reading.items))
+        return _told(head, reading.name, await asyncio.to_thread(writing.finish))
     finally:
-        with suppress(SnowmeltError):  # it ends by itself, too
-            await run_async(port, reading.end(timeout))
-    return await asyncio.to_thread(writing.finish)
+        writing.give_up()
 
 
 async def export(
@@ -86,9 +88,9 @@ async def export(
 ) -> AsyncIterator[Row]:
     """The items that a backup has."""
     reading = Reading(queue_name(name))
-    parts = await run_async(port, reading.begin(timeout))
-    rows, done = Rows(name, reading.settings, parts), 0
     try:
+        parts = await run_async(port, reading.begin(timeout))
+        rows, done = Rows(name, reading.settings, parts), 0
         while (read := await run_async(port, reading.piece(timeout))) is not None:
             for row in rows.add(read.piece):
                 yield row
@@ -109,7 +111,7 @@ async def restore(
     progress: Progress | None,
 ) -> Backup:
     """Of a file that is whole; looked at before anything is made."""
-    place = Path(path)
+    place = file_at(path)
     summary = await asyncio.to_thread(looked_at, place)
     queue = queue_name(summary.head.queue if name is None else name)
     making = Making(summary.head, queue, replicas)

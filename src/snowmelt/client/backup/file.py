@@ -160,6 +160,19 @@ def _head(file: BinaryIO, name: str) -> Head:
     return head
 
 
+def file_at(path: str | os.PathLike[str]) -> Path:
+    """Where a file may be; raises `BadOption` for what no file is called."""
+    place = Path(path)
+    try:
+        with suppress(OSError):  # there is none, or it can't be reached: its use will tell
+            place.lstat()
+    except ValueError as error:
+        raise BadOption("the backup's file", str(path), f"a path ({error})") from None
+    if not place.name:
+        raise BadOption("the backup's file", str(path), "a path that ends with its name")
+    return place
+
+
 def opened(path: Path) -> BinaryIO:
     """To be read from its beginning on."""
     try:
@@ -174,12 +187,12 @@ class Writing:
     """A backup that comes into being beside its place, and has it when it is whole."""
 
     def __init__(self, path: Path, head: Head) -> None:
-        if path.exists():
-            raise BadOption("the backup's file", str(path), "one that is not there yet")
         self.path = path
         self._there = path.with_name(path.name + ".part")
         self._end = End(0, 0, 0, 0)
         with self._failing():
+            if path.exists():
+                raise BadOption("the backup's file", str(path), "one that is not there yet")
             self._file = self._there.open("wb")
             self._file.write(MAGIC)
             write(self._file, head)

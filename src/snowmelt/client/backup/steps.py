@@ -110,8 +110,9 @@ class Reading:
         return msgspec.structs.replace(lot, body=stored(_segment(part)))
 
     def end(self, timeout: float) -> Steps[None]:
-        """Nothing is kept for it any more."""
-        for part in self._parts:
+        """Nothing is kept for it any more, if anything was."""
+        parts, self._parts = self._parts, []
+        for part in parts:
             yield from part.ask_about(Save(part.name, self.backup, 0, over=True), timeout)
 
 

@@ -11,7 +11,8 @@ Reading (`saving.py`):
 1. A backup has a number, which its reader draws. Piece 0 begins it: the records are taken as of the
    last step. It is answered when that step is safe, and this leader is sure to lead.
 2. While a backup is read, no body is erased that its records name, here or on data nodes. It ends
-   when its reader says so, or has asked for nothing in `READ_WITHIN`.
+   when its reader says so, or has asked for nothing in `READ_WITHIN`; and in `GIVES_WAY` where
+   a new one finds no place.
 3. A lot is the items of one put as they are stored, and which of them live. Where bodies lie on
    data nodes a span is told. A body that no copy has any more is left out, and counted.
 4. The next leader knows nothing of it. Its reader is told so, and begins anew.

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import later, seconds
+from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api.backups import Lot, Save, Saved
@@ -21,6 +21,8 @@ from snowmelt.protocols.queue.store.snapshot import Snapshot
 READ_WITHIN: Final = seconds(60)
 AT_ONCE: Final = 4
 """So many of one queue."""
+GIVES_WAY: Final = seconds(10)
+"""Who has asked for nothing in this time gives way to a new one."""
 
 
 class Saving:
@@ -61,8 +63,11 @@ class Saving:
         # Rule 1.
         state, home = self._spans.state, self._followers.home
         if ask.backup not in self._read and len(self._read) >= AT_ONCE:
-            text = f"{AT_ONCE} backups of queue {ask.queue!r} are read now; wait for one of them"
-            return Declined("Unavailable", text)
+            until, longest = min([(one.until, number) for number, one in self._read.items()])
+            if until > later(self._outbox.now, Duration(READ_WITHIN - GIVES_WAY)):
+                text = f"{AT_ONCE} backups of queue {ask.queue!r} are read now; wait for one"
+                return Declined("Unavailable", text)
+            self._end(longest)
         until = later(self._outbox.now, READ_WITHIN)
         self._read[ask.backup] = Snapshot(self._followers.copy, until)
         self._outbox.wake(until)

@@ -64,8 +64,9 @@ def firing_and_the_next_moment_are_two_steps(patch):
 def who_leads_next_passes_over_what_was_missed(patch):
     begin = Scheduling.__init__
 
-    def begins(self, outbox, home, state, *rest):
-        begin(self, outbox, home, state, *rest)
+    def begins(self, own, *rest):
+        begin(self, own, *rest)
+        outbox, _, state, _ = own
         for name, one in state.schedules.moments.items():
             if one.next <= outbox.wall:
                 after = state.schedules.what[name].after(one.next, outbox.wall)

@@ -343,7 +343,7 @@ class BlockingClient(EndWatcher):
             self._read(target, line)
         now = steady_now()
         if now >= self._steps.due:
-            for target, line in lines:
+            for target, line in list(self._lines.items()):  # some ended as they were read
                 if is_unheard(line.socket):
                     self._drop(target, TimeoutError("it hears nothing"))
                 elif line.moved():

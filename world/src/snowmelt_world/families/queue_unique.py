@@ -90,7 +90,8 @@ class UniqueUser(KeyUser):
             )
         except FAILURES:
             return
-        self.keys.named.append(Named(name, where.start, self.now))
+        if where.size:  # else it is in, and nobody knows any more where
+            self.keys.named.append(Named(name, where.start, self.now))
 
 
 class UniqueUsers(KeyUsers):

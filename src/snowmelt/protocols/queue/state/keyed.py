@@ -135,6 +135,21 @@ def stretches(places: list[int]) -> list[Interval]:
     return found
 
 
+def first_in(pieces: int, places: list[int]) -> list[int]:
+    """As many as lie in so many pieces. Of what comes by turns the last one may lie before others.
+
+    >>> first_in(2, [3, 7, 4, 1, 8])
+    [3, 7, 4]
+    """
+    among = set[int]()
+    for count, place in enumerate(places):
+        pieces -= 1 - (place - 1 in among) - (place + 1 in among)
+        if pieces < 0:
+            return places[:count]
+        among.add(place)
+    return places
+
+
 def selected(ready: IntervalSet, ask: Select) -> tuple[Interval, ...]:
     """Where the item of a rank is; nowhere if there is none. O(intervals), or as keys have it.
 

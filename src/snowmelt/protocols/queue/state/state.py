@@ -37,7 +37,7 @@ from snowmelt.protocols.queue.state.batches import Batches, StoredBatch
 from snowmelt.protocols.queue.state.by_key import ByKey
 from snowmelt.protocols.queue.state.failures import Dead, Failure, failed_again, tellable
 from snowmelt.protocols.queue.state.groups import GroupStates
-from snowmelt.protocols.queue.state.keyed import Keyed, stretches
+from snowmelt.protocols.queue.state.keyed import Keyed, first_in, stretches
 from snowmelt.protocols.queue.state.keys import KeysByPosition
 from snowmelt.protocols.queue.state.offers import Offers
 from snowmelt.protocols.queue.state.pacing import Pace
@@ -573,10 +573,12 @@ def keep_keys(state: QueueState) -> ByKey:
 def _chosen(
     state: QueueState, by_key: ByKey, places: list[int], *, in_turn: bool
 ) -> list[Interval]:
-    """In so many pieces at most, and no more than can be told; the others are not taken."""
+    """In so many pieces at most, and no more than can be told; the last ones are not taken."""
     limits, turns = state.limits, in_turn or state.failures.count > 0
     pieces = limits.group_pieces if in_turn else limits.lease_runs
-    found = stretches(places if turns else sorted(places))[:pieces]
+    found = stretches(places if turns else sorted(places))
+    if len(found) > pieces:
+        found = found[:pieces] if turns else stretches(sorted(first_in(pieces, places)))
     found = tellable(found, state.failures, state.batches, limits.spans_bytes)
     if sum([one.size for one in found]) < len(places):
         taken = IntervalSet(found)

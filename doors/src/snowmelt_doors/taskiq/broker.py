@@ -1,6 +1,7 @@
 """The broker that a program of Taskiq's makes."""
 
 import asyncio
+import gc
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable
@@ -105,6 +106,8 @@ class SnowmeltBroker(AsyncBroker):
                 while not came.empty():
                     await came.get_nowait().release()
                 await source.rest()
+            # What a cancelled receiver dropped may hang in a circle with the error that ended it.
+            asyncio.get_running_loop().call_later(_PAUSE, gc.collect)
 
     async def queue_of(self, queue_name: str) -> Any:
         """The queue of the cluster behind one of Taskiq's; made when it is not there."""

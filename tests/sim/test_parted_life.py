@@ -70,6 +70,15 @@ def test_who_leads_the_anchor_and_a_partition_never_hear_each_other(seed, one_wa
     assert report.ending is Ending.SETTLED, report.sentence
 
 
+@pytest.mark.parametrize("seed", [10, *wide(20)])
+def test_a_data_node_and_a_leader_never_hear_each_other(seed):
+    """The leader drew it again and again."""
+    scenario = drawn("parted", seed, (), None, DATA_NODES)
+    cut = CutLinks(Instant(seconds(4)), scenario.faults_end, (scenario.nodes[1:3],), stays=True)
+    report = live(replace(scenario, faults=(cut,)), family("parted"))
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
 @pytest.mark.parametrize("kind", LATER)
 def test_a_life_with_what_befalls_disks_and_clocks_ends_well(kind):
     report = lived(5002, (kind, "crash"))

@@ -80,7 +80,7 @@ FOUND_BY = {
     Bug.STALE_COPY: 7,
     Bug.UNFENCED: 5,
     Bug.LATE_LEASE: 94,
-    Bug.CUT_ENDURED: 333,
+    Bug.CUT_ENDURED: 121,
     Bug.FORGOTTEN_ANSWER: 13,
     Bug.MERGED_NUMBERS: 6,
     Bug.FORGOTTEN_GRAVE: 33,
@@ -90,7 +90,7 @@ FOUND_BY = {
 }
 
 
-LONG = {Bug.IGNORED_FAILURE, Bug.LATE_CLOCK, Bug.CUT_ENDURED}
+LONG = {Bug.IGNORED_FAILURE, Bug.LATE_CLOCK}
 """Their lives take many seconds."""
 
 

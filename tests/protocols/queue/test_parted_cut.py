@@ -14,11 +14,11 @@ BOTH, THERE, BACK = ("both", "there", "back")
 class Cut:
     """Partition and anchor are led by n2 and n3; n1 decides on homes."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: int) -> None:
         self.bench = ClusterBench(3)
         for number in range(20):
             self.queue = f"q{number}"
-            self.bench.open(self.queue, partitions=6, replicas=1)
+            self.bench.open(self.queue, partitions=6, replicas=1, **settings)
             at = {self.leader(part): part for part in range(1, 6)}
             if self.leader(0) == "n3" and "n2" in at:
                 self.part = f"{self.queue}/{at['n2']}"
@@ -84,3 +84,11 @@ def test_a_get_that_waits_is_answered_and_another_leaves(lost: str, door: str) -
     assert cut.bench.ask_again(waits, door, get, 2) is None
     assert isinstance(cut.put(), calls.PutDone)
     assert cut.bench.ask_again(waits, door, get, 4).pieces
+
+
+@LOST
+def test_a_put_is_answered_that_was_to_lie_where_it_is_never_heard_of(lost: str) -> None:
+    cut = Cut(inline_max=0)
+    cut.begin(lost)
+    for _ in range(10):
+        assert isinstance(cut.put(within=9), calls.PutDone)

@@ -1,12 +1,13 @@
 """Bodies on data nodes: stored before they are admitted, read from there, copied anew, erased."""
 
 import msgspec
+import pytest
 from alone import Alone
 from cluster_bench import CLIENT, ClusterBench
 from test_full_disk import FEW, small
 
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import seconds
+from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced, Received
@@ -25,7 +26,9 @@ class Spread(ClusterBench):
 
     def __init__(self, count=5, **settings):
         super().__init__(count)
-        self.queue, self.leader, *_ = self.beside(**{"replicas": 2, "inline_max": 0} | settings)
+        kept = self.beside(**{"replicas": 2, "inline_max": 0} | settings)
+        self.queue, self.leader, *others = kept
+        self.follower = others[0] if others else ""
 
     def puts(self, node, number, within=3, size=0, hold=0):
         batch = Batch.of([b"item %d" % number + bytes(size)])
@@ -289,6 +292,78 @@ def test_who_has_no_room_is_replaced_and_none_left_is_refused():
     bench.run(15)
     assert not bench.held
     assert bench.puts("n1", 100).copies == 2
+
+
+LOST = pytest.mark.parametrize("lost", ["both", "there", "back"])
+
+
+def cut(bench, lost, deaf):
+    """Between the leader and this one."""
+    there, back = (bench.leader, deaf), (deaf, bench.leader)
+    links = {"both": (there, back), "there": (there,), "back": (back,)}[lost]
+    bench.drops.append(lambda source, target, _: (source, target) in links)
+
+
+def some_other(bench):
+    return next(name for name in bench.slots if name not in ("n1", bench.leader, bench.follower))
+
+
+@LOST
+def test_who_is_never_heard_by_the_leader_is_passed_over(lost):
+    """One put waits for it; later ones, and copies made anew, do not."""
+    bench = Spread()
+    deaf = some_other(bench)
+    cut(bench, lost, deaf)
+    waited = 0
+    for number in range(20):
+        began = bench.now
+        assert isinstance(bench.puts("n1", number, within=9), calls.PutDone)
+        waited += bench.now > later(began, seconds(1))
+    assert waited == (lost != "there")
+    leased = bench.gets()
+    assert bench.read(leased) == [f"item {number}" for number in range(20)]
+
+
+def test_who_is_heard_again_is_drawn_again():
+    bench = Spread()
+    deaf = some_other(bench)
+    cut(bench, "both", deaf)
+    for number in range(10):
+        bench.puts("n1", number, within=9)
+    bench.drops.clear()
+    before = len(bench.held[deaf])
+    bench.run(12)
+    for number in range(10, 30):
+        bench.puts("n1", number)
+    assert len(bench.held[deaf]) > before
+
+
+def test_who_stored_it_late_is_named_as_well_and_erases_it():
+    bench = Spread()
+    slow = bench.slots[NodeId(some_other(bench))]
+    slow.held = True
+    for number in range(10):
+        assert isinstance(bench.puts("n1", number, within=9), calls.PutDone)
+    slow.held = False
+    bench.run(1)
+    named = [len(lies.nodes) for lies in bench.state.spread.held.values()]
+    assert max(named) == 3
+    bench.done(bench.gets())
+    bench.run(1)
+    assert not bench.held
+
+
+def test_with_too_few_that_are_heard_a_put_is_refused_and_they_are_named():
+    bench = Spread(count=4)
+    deaf = [name for name in bench.slots if name != bench.leader]
+    kinds = words.BodyStored, words.Spare
+    bench.drops.append(lambda source, _, word: source in deaf and isinstance(word, kinds))
+    told = bench.puts("n1", 1, within=25)  # one after the other is tried
+    assert told.error == "Unavailable"
+    assert " and ".join(deaf) in told.text
+    assert f"{bench.leader}, its leader, does not hear them" in told.text
+    bench.drops.clear()
+    assert isinstance(bench.puts("n1", 1), calls.PutDone)
 
 
 def test_what_is_staged_lies_on_data_nodes_too():

@@ -119,7 +119,7 @@ def drawn(
     clients = tuple(NodeId(name) for name in CLIENTS.get(protocol, ()))
     faults = draw(chance, allowed, nodes, end, clients, CALM if harder else 0.0, only)
     etcd = coordinator == ETCD_DECIDES
-    if protocol != "queue" or etcd:
+    if protocol not in ("queue", "parted") or etcd:
         faults = tuple(_passing(fault) for fault in faults)
     return Scenario(
         protocol=protocol,
@@ -156,5 +156,5 @@ def _longer(chance: Random, end: Instant) -> Instant:
 
 
 def _passing(fault: Fault) -> Fault:
-    """No family but the fifo promises to come to rest with links that stay cut."""
+    """No family but those of queues promises to come to rest with links that stay cut."""
     return replace(fault, stays=False) if isinstance(fault, CutLinks) else fault

@@ -67,10 +67,11 @@ What a failure costs. A follower that is away: nothing, while `copies_needed` ar
 that restarts: some round trips. A leader that stays away: until membership has missed it, and the
 same again. Leases go on with the next leader, their time begun anew. The controller away: no new
 terms, so a leader that fails meanwhile is waited for. A link between leader and follower, while
-both reach the controller: some seconds, if another node can follow. A queue with one copy waits for
-its node. A node that leaves in order hands over first (`node_drain.py`). A body that can't be read
-is read from a follower, and written again. Where no copy of it can be read it is lost, counted, and
-its neighbours are not.
+both reach the controller: some seconds, if another node can follow; between leader and data node:
+the same for the first put that was to lie there. A queue with one copy waits for its node. A node
+that leaves in order hands over first (`node_drain.py`). A body that can't be read is read from a
+follower, and written again. Where no copy of it can be read it is lost, counted, and its neighbours
+are not.
 
 Paper words (Levy, Suskin and Goodwin, *Blizzard*). Its master is the leader. Its log is the log, on
 several disks. A pending enqueue is a put whose step is not safe. A pending dequeue is a lease. Its

@@ -14,17 +14,22 @@
    sure that this one leads still, and all that it saw is safe (`log.py`, rule 3).
 6. Who has one that is needed, and is not named, is named from then on. Who is to leave is named no
    more once others have what it has; when that is safe, it may erase it.
+7. Who is to have one, and says nothing to this leader for a while, is *silent*: the two may never
+   hear each other, though both are here. Others are drawn before it, and in its place, until it
+   says something. Where they are too few it is asked still; what it has after all, counts. A put
+   for which too few say anything, for longer, is refused, and who is silent is named.
 """
 
+from collections.abc import Container, Iterable
 from itertools import islice
 from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.instant import SECOND, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.calling import SLOWEST, Declined
 from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.leader.append_check import AppendCheck
 from snowmelt.protocols.queue.leader.open_calls import PUT_COST, OpenCalls
@@ -49,6 +54,11 @@ from snowmelt.protocols.queue.streams import Presence, gone_for_ever, node_of
 GRACE: Final = milliseconds(500)
 """So long the last copies are waited for (rule 2)."""
 SILENT: Final = seconds(5)
+"""A door (rule 3), or a data node, which is also given the time that the bytes take (rule 7)."""
+REFUSED_AFTER: Final = seconds(8)
+"""A little less than clients wait, if nothing is said of that."""
+PASSED_OVER: Final = seconds(600)
+"""So long at most: who has nothing of the queue has nothing to say."""
 AWAY_LONG: Final = seconds(60)
 LEAVES_FOR: Final = seconds(3)
 AGAIN_AFTER: Final = milliseconds(300)
@@ -91,6 +101,8 @@ class Storing(LeaderPart):
         self._flying: dict[int, Instant] = {}
         """Of which of those one is on its way, and until when that is believed."""
         self._look_at: Instant | None = None
+        self._owes: dict[str, Instant] = {}
+        """Who was to have something, and since when it says nothing (rule 7)."""
 
     # --- pending ----------------------------------------------------------------------------------
 
@@ -105,7 +117,7 @@ class Storing(LeaderPart):
                     self._ask(known)
             return
         fields = msgspec.structs.asdict(word.put)
-        put = SpreadPut(**fields, operation=operation, door=door, heard=now)
+        put = SpreadPut(**fields, operation=operation, door=door, asked=now, heard=now)
         self._open.add(operation, put)
         self._offered[operation] = put
         self._outbox.wake(later(now, GRACE))
@@ -120,20 +132,39 @@ class Storing(LeaderPart):
             self._ask(put)
 
     def _ask(self, put: SpreadPut) -> None:
-        """Tells its door who is to have it, and has not (rule 2)."""
-        presence, home = self._outbox.presence, self._home
+        """Tells its door who is to have it, and has not (rules 2 and 7)."""
+        presence, home, now = self._outbox.presence, self._home, self._outbox.now
         if presence is None:
             return
         stay = [one for one in self._staying(presence) if one not in put.refused]
-        put.wanted = {one: None for one in put.wanted if one in stay or one in put.has}
-        others = [one for one in stay if one not in put.wanted]
-        few = min(home.settings.replicas - len(put.wanted), len(others))
-        put.wanted |= dict.fromkeys(self._outbox.chance.sample(others, max(0, few)))
+        way, needed = put.size * SECOND // SLOWEST, home.settings.copies_needed
+        heard = self._heard(stay, SILENT + way, put.has)
+        put.wanted = {one: None for one in put.wanted if one in heard or one in put.has}
+        for some in (heard, stay):
+            others = [one for one in some if one not in put.wanted]
+            few = min(home.settings.replicas - len(put.wanted), len(others))
+            put.wanted |= dict.fromkeys(self._outbox.chance.sample(others, max(0, few)))
         lacking = tuple([one for one in put.wanted if one not in put.has])
-        place, wall = put.place, self._outbox.wall
-        self._outbox.send(
-            put.door, Goes(home.queue, home.term, put.operation, place, wall, lacking)
-        )
+        for one in lacking:
+            self._owes.setdefault(one, now)
+        word = Goes(home.queue, home.term, put.operation, put.place, self._outbox.wall, lacking)
+        self._outbox.send(put.door, word)
+        time = REFUSED_AFTER + way
+        answers = self._heard(stay, time, put.has)
+        if put.asked + time <= now and len({*answers, *put.has}) < needed:
+            silent = [node_of(one) for one in stay if one not in answers]
+            whom = " and ".join(silent or presence.left or ("others",))
+            text = f"{self._outbox.me}, its leader, does not hear them; {needed} copies are needed"
+            self._refuse(put, "Unavailable", f"queue {home.queue!r} waits for {whom}: {text}")
+
+    def _heard(self, some: Iterable[str], time: int, has: Container[str] = ()) -> list[str]:
+        """Those that have it, or say something, as far as is known (rule 7)."""
+        at, owes = self._outbox.now - time, self._owes
+        return [one for one in some if one in has or owes.get(one, self._outbox.now) > at]
+
+    def _refuse(self, put: SpreadPut, error: str, text: str) -> None:
+        if self._pending.pop(put.operation, None) is not None:
+            self._log.owe(ReplyTo(put.operation, Declined(error, text)))
 
     def _staying(self, presence: Presence) -> list[str]:
         return [one for one in presence.keepers if one not in self._leavers]
@@ -141,6 +172,7 @@ class Storing(LeaderPart):
     # --- stored -----------------------------------------------------------------------------------
 
     def stored(self, word: BodyStored) -> None:
+        self._owes.pop(word.keeper, None)
         place, term, _ = parsed(word.key)
         lies, put = self._state.spread.held.get(place), self._placed.get(place)
         if lies is not None:
@@ -169,6 +201,7 @@ class Storing(LeaderPart):
 
     def lacks(self, word: Lacks) -> None:
         """One can't take it, or can't read it any more."""
+        self._owes.pop(word.keeper, None)
         place, term, _ = parsed(word.key)
         lies, put = self._state.spread.held.get(place), self._placed.get(place)
         if lies is not None and lies.term == term:
@@ -179,8 +212,7 @@ class Storing(LeaderPart):
             if put.operation in self._pending:
                 self._ask(put)
                 if len(put.wanted) < self._home.settings.copies_needed:
-                    del self._pending[put.operation]
-                    self._log.owe(ReplyTo(put.operation, Declined("DiskFull", word.reason)))
+                    self._refuse(put, "DiskFull", word.reason)
 
     # --- copies anew ------------------------------------------------------------------------------
 
@@ -205,6 +237,7 @@ class Storing(LeaderPart):
         self.inline = inline_bound(self._home.settings, presence) + PUT_COST
         if presence is None:
             return
+        self._owes.clear()
         for place, lies in list(self._state.spread.held.items()):
             gone = [one for one in lies.nodes if gone_for_ever((one,), presence)]
             if gone:
@@ -260,7 +293,8 @@ class Storing(LeaderPart):
         if not sources or not targets:
             return
         chance, home = self._outbox.chance, self._home
-        source, target = chance.choice(sources), chance.choice(targets)
+        some = [self._heard(one, SILENT) or one for one in (sources, targets)]
+        source, target = map(chance.choice, some)
         self._flying[place] = later(self._outbox.now, COPIED_WITHIN)
         word = CopyBody(home.queue, home.term, body_key(place, lies), node_of(target))
         self._outbox.send(node_of(source), word)
@@ -269,6 +303,7 @@ class Storing(LeaderPart):
 
     def spare(self, word: Spare) -> None:
         """A data node asks (rules 5 and 6)."""
+        self._owes.pop(word.keeper, None)
         if word.leaves:
             known = word.keeper in self._leavers
             self._leavers[word.keeper] = later(self._outbox.now, LEAVES_FOR)
@@ -288,14 +323,11 @@ class Storing(LeaderPart):
             if not word.leaves:
                 self._name(place, lies, (*lies.nodes, keeper))
             return word.leaves
-        if word.leaves and place not in self._few and self._others(lies, keeper):
-            self._name(place, lies, tuple([one for one in lies.nodes if one != keeper]))
+        rest, presence = tuple([one for one in lies.nodes if one != keeper]), self._outbox.presence
+        here = presence is not None and any(one in presence.keepers for one in rest)
+        if word.leaves and place not in self._few and here:
+            self._name(place, lies, rest)
         return False
-
-    def _others(self, lies: Lies, keeper: str) -> bool:
-        presence = self._outbox.presence
-        here = () if presence is None else presence.keepers
-        return any(one in here and one != keeper for one in lies.nodes)
 
     def _waits(self, place: int, term: int) -> bool:
         """Whether it may be admitted still."""
@@ -334,7 +366,8 @@ class Storing(LeaderPart):
                 self._outbox.wake(at)
 
     def _tick_offered(self) -> None:
-        now = self._outbox.now
+        now, owes = self._outbox.now, self._owes
+        self._owes = {one: at for one, at in owes.items() if later(at, PASSED_OVER) > now}
         for operation, put in list(self._offered.items()):
             if operation not in self._open.calls:
                 del self._offered[operation]
@@ -346,11 +379,8 @@ class Storing(LeaderPart):
         for place in list(self._placed):
             if place in self._state.spread.held or not self._waits(place, self._home.term):
                 del self._placed[place]
-                self._check(place)
+                lies = self._state.spread.held.get(place)
+                if lies is not None:
+                    self._count(place, lies)
         if self._offered or self._placed:
             self._outbox.wake(later(now, GRACE))
-
-    def _check(self, place: int) -> None:
-        lies = self._state.spread.held.get(place)
-        if lies is not None:
-            self._count(place, lies)

@@ -163,6 +163,8 @@ class SpreadPut(Offered, kw_only=True):
     operation: OperationId
     door: NodeId
     """The node at which its client asked."""
+    asked: Instant
+    """When that asked first."""
     heard: Instant
     """When that asked last."""
     place: Interval = Interval(0, 0)

@@ -98,23 +98,10 @@ class Carrying:
         if put.since not in (0, home.since):  # rule 4
             self._end(operation, of_another(put.queue))
             return
-        offered = Offered(
-            put.producer,
-            put.sequence,
-            put.count,
-            put.size,
-            put.due,
-            put.patience,
-            put.hold,
-            put.caller,
-            put.turn,
-            put.runs[0].priority if put.runs else 0,
-            keys_of(put.headers),
-            put.home,
-            put.unique,
-            put.unique_for,
-        )
-        word = Offer(put.queue, home.term, operation, offered)
+        what = put.producer, put.sequence, put.count, put.size, put.due, put.patience, put.hold
+        rank, names = put.runs[0].priority if put.runs else 0, keys_of(put.headers)
+        rest = put.caller, put.turn, rank, names, put.home, put.unique, put.unique_for
+        word = Offer(put.queue, home.term, operation, Offered(*what, *rest))
         self._outbox.send(node_of(home.master), word)
 
     def goes(self, leader: NodeId, word: Goes) -> None:

@@ -10,7 +10,7 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -30,29 +30,38 @@ class Navigated(Exception):
     """The page that was asked is left: another comes in its place."""
 
 
-class Browser:
-    """One tab. `complaints` are errors of its scripts, and what its policy forbade."""
+class Chromium:
+    """The program. Its first page starts it; a page that ended badly ends it."""
 
-    def __init__(self, into: int, out: int) -> None:
-        self._into, self._out = into, out
-        self._numbers = count(1)
-        self._unread = b""
-        self.complaints: list[str] = []
-        self.asked: list[str] = []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = attached["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
 
-    _session = ""
+    @contextmanager
+    def page(self) -> Iterator["Browser"]:
+        """A page in a context of its own, which shares nothing with others."""
+        if self._process is None:
+            self._start()
+        try:
+            context = self.call("Target.createBrowserContext")["browserContextId"]
+            yield Browser(self, context)
+            self.call("Target.disposeBrowserContext", browserContextId=context)
+        except BaseException:
+            self.end()
+            raise
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """What the browser answers."""
+        return self.ask(method, params, "", lambda *_: None)
+
+    def ask(
+        self, method: str, params: Any, session: str, heard: Callable[[str, Any], None]
+    ) -> dict[str, Any]:
+        """What is answered in a session; what else that says meanwhile is heard."""
         number = next(self._numbers)
         message = {"id": number, "method": method, "params": params}
-        if self._session:
-            message["sessionId"] = self._session
+        if session:
+            message["sessionId"] = session
         os.write(self._into, json.dumps(message).encode() + b"\0")
         end = time.monotonic() + PATIENCE
         while True:
@@ -64,15 +73,8 @@ class Browser:
                 assert error is None, (method, error)
                 result: dict[str, Any] = told["result"]
                 return result
-            self._heard(told.get("method", ""), told.get("params", {}))
-
-    def _heard(self, method: str, params: dict[str, Any]) -> None:
-        if method == "Runtime.exceptionThrown":
-            self.complaints.append(json.dumps(params["exceptionDetails"]))
-        elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
-            self.complaints.append(params["entry"]["text"])
-        elif method == "Network.requestWillBeSent":
-            self.asked.append(params["request"]["url"])
+            if told.get("sessionId", "") == session:
+                heard(told.get("method", ""), told.get("params", {}))
 
     def _read(self, end: float) -> dict[str, Any]:
         while b"\0" not in self._unread:
@@ -84,6 +86,63 @@ class Browser:
         line, _, self._unread = self._unread.partition(b"\0")
         told: dict[str, Any] = json.loads(line)
         return told
+
+    def _start(self) -> None:
+        words = [
+            CHROMIUM, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
+            "--no-first-run", "--disable-background-networking", "--disable-component-update",
+            "--hide-scrollbars", f"--user-data-dir={self._folder}",
+        ]  # fmt: skip
+        self._numbers, self._unread = count(1), b""
+        their_in, self._into = os.pipe()
+        self._out, their_out = os.pipe()
+        with (self._folder.with_suffix(".log")).open("ab") as log:
+            self._process = subprocess.Popen(
+                ["/bin/bash", "-c", f'exec "$@" 3<&{their_in} 4>&{their_out}', "sh", *words],
+                pass_fds=(their_in, their_out), stdout=log, stderr=log,
+            )  # fmt: skip
+        os.close(their_in)
+        os.close(their_out)
+
+    def end(self) -> None:
+        """Ends it, if it runs."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        os.close(self._into)  # it ends with its pipe
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+        os.close(self._out)
+
+
+class Browser:
+    """One tab. `complaints` are errors of its scripts, and what its policy forbade."""
+
+    def __init__(self, program: Chromium, context: str) -> None:
+        self._program = program
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        where = {"url": "about:blank", "browserContextId": context}
+        target = program.call("Target.createTarget", **where)["targetId"]
+        attached = program.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """What the browser answers."""
+        return self._program.ask(method, params, self._session, self._heard)
+
+    def _heard(self, method: str, params: dict[str, Any]) -> None:
+        if method == "Runtime.exceptionThrown":
+            self.complaints.append(json.dumps(params["exceptionDetails"]))
+        elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.complaints.append(params["entry"]["text"])
+        elif method == "Network.requestWillBeSent":
+            self.asked.append(params["request"]["url"])
 
     # --- what tests do ----------------------------------------------------------------------------
 
@@ -122,32 +181,3 @@ class Browser:
         """What is to be seen, as a PNG."""
         told = self.call("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(told["data"]))
-
-
-@contextmanager
-def chromium(folder: Path) -> Iterator[Browser]:
-    """A browser of its own, until the test ends."""
-    words = [
-        CHROMIUM, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
-        "--no-first-run", "--disable-background-networking", "--disable-component-update",
-        "--hide-scrollbars", f"--user-data-dir={folder}",
-    ]  # fmt: skip
-    their_in, into = os.pipe()
-    out, their_out = os.pipe()
-    with (folder.with_suffix(".log")).open("wb") as log:
-        process = subprocess.Popen(
-            ["/bin/bash", "-c", f'exec "$@" 3<&{their_in} 4>&{their_out}', "sh", *words],
-            pass_fds=(their_in, their_out), stdout=log, stderr=log,
-        )  # fmt: skip
-    os.close(their_in)
-    os.close(their_out)
-    try:
-        yield Browser(into, out)
-    finally:
-        os.close(into)  # it ends with its pipe
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
-        os.close(out)

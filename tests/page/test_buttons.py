@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import snowmelt.aio
-from page.browser import WITH_BROWSER, Browser, chromium
+from page.browser import WITH_BROWSER, Browser, Chromium
 from page.test_page import Events, rows
 from runtime.network import Serving, serving
 from runtime.test_http import HERE
@@ -391,12 +391,12 @@ def said(browser: Browser, text: str) -> None:
 
 
 @WITH_BROWSER
-async def test_buttons_in_a_browser(tmp_path: Path) -> None:
+async def test_buttons_in_a_browser(tmp_path: Path, chromium: Chromium) -> None:
     def look(host: str, loop: asyncio.AbstractEventLoop, orders: Any, cluster: Any) -> None:
         def do(work: Any) -> Any:
             return asyncio.run_coroutine_threadsafe(work, loop).result(30)
 
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             browser.open(f"http://{host}{path_of(host, 'shop')}")
             browser.until(LIVE)
             browser.run("location.hash = '#queue/orders'")
@@ -431,7 +431,7 @@ async def test_buttons_in_a_browser(tmp_path: Path) -> None:
 
 
 @WITH_BROWSER
-async def test_a_page_of_another_site_presses_nothing(tmp_path: Path) -> None:
+async def test_a_page_of_another_site_presses_nothing(tmp_path: Path, chromium: Chromium) -> None:
     """One on the same host at another port is the nearest that there is: the same site."""
     forged = """
     <!doctype html><title>forged</title><form id=f method=post enctype="text/plain"
@@ -456,7 +456,7 @@ async def test_a_page_of_another_site_presses_nothing(tmp_path: Path) -> None:
             "body: JSON.stringify({once: '12345678', what: 'pause', queue: 'orders'})})"
             ".then((one) => one.type + one.status, () => 'refused')"
         )
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             browser.open(f"http://{host}{path_of(host, 'ops')}")
             browser.until(LIVE)
             browser.open(f"http://{other}/")
@@ -485,9 +485,9 @@ async def test_a_page_of_another_site_presses_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)]
 )
-async def test_buttons_fit(tmp_path: Path, width: int, dark: bool) -> None:
+async def test_buttons_fit(tmp_path: Path, chromium: Chromium, width: int, dark: bool) -> None:
     def look(host: str) -> None:
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             path = path_of(host, "ops")
             browser.open(f"http://{host}{path}", width, 900 if width > 600 else 844, dark=dark)
             browser.until(LIVE)

@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from page.browser import WITH_BROWSER, Browser, chromium
+from page.browser import WITH_BROWSER, Browser, Chromium
 from page.recorded import MARKUP, Recorded, shown
 from snowmelt.page import watching
 
@@ -23,10 +22,10 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_thousand_queues_and_fifty_nodes_draw_in_a_moment(
-    tmp_path: Path,
+    chromium: Chromium,
 ) -> None:
     def look(url: str) -> list[float]:
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             browser.open(url)
             browser.until(LIVE)
             found: list[float] = browser.until(f"{DRAWS}.length > 5 && {DRAWS}")
@@ -46,11 +45,11 @@ async def test_a_thousand_queues_and_fifty_nodes_draw_in_a_moment(
     assert min(took) < 1500, took  # alone under 100; beside other tests each waits for a processor
 
 
-async def test_a_list_is_filtered_and_sorted(tmp_path: Path) -> None:
+async def test_a_list_is_filtered_and_sorted(chromium: Chromium) -> None:
     recorded = Recorded(30, 3)
 
     def look(url: str) -> list[str]:
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             browser.open(url)
             browser.until(LIVE)
             browser.until("document.querySelectorAll('.queues a.row').length === 30")
@@ -68,11 +67,11 @@ async def test_a_list_is_filtered_and_sorted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-async def test_it_fits_a_phone(tmp_path: Path, dark: bool) -> None:
+async def test_it_fits_a_phone(chromium: Chromium, dark: bool) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
 
     def look(url: str) -> None:
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             for place in ("queues", "queue/queue-0007", "cluster", "batons", "pools", "workers"):
                 browser.open(f"{url}?{place}#{place}", 390, 844, dark=dark)
                 browser.until(f"{LIVE} && document.querySelector('main').innerText.length > 20")
@@ -90,9 +89,9 @@ async def test_it_fits_a_phone(tmp_path: Path, dark: bool) -> None:
         await asyncio.to_thread(look, url)
 
 
-async def test_no_column_is_cut_off_in_a_narrow_window(tmp_path: Path) -> None:
+async def test_no_column_is_cut_off_in_a_narrow_window(chromium: Chromium) -> None:
     def look(url: str) -> None:
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             for width in (1000, 1100, 1231):
                 browser.open(f"{url}?{width}", width, 700)
                 browser.until("document.querySelectorAll('.queues a.row').length > 5")
@@ -104,11 +103,11 @@ async def test_no_column_is_cut_off_in_a_narrow_window(tmp_path: Path) -> None:
         await asyncio.to_thread(look, url)
 
 
-async def test_what_comes_from_outside_stays_text(tmp_path: Path) -> None:
+async def test_what_comes_from_outside_stays_text(chromium: Chromium) -> None:
     recorded = Recorded(200, 3, name=MARKUP)
 
     def look(url: str) -> None:
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             for place in ("queues", "cluster", "pools", "queue/%3Cb%3Ebold"):
                 browser.open(f"{url}?{place[:5]}#{place}")
                 browser.until(LIVE)

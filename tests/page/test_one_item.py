@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from page.browser import WITH_BROWSER, chromium
+from page.browser import WITH_BROWSER, Chromium
 from page.test_buttons import BUTTON, LIVE, click, click_twice, path_of, said, shop, visit
 from page.test_buttons import _often as _often  # noqa: PLC0414  # the page looks often
 from snowmelt.core.errors import LeaseLost
@@ -103,12 +103,12 @@ async def test_a_move_takes_the_rights_on_both_queues_and_makes_no_queue(tmp_pat
 
 
 @WITH_BROWSER
-async def test_one_item_in_a_browser(tmp_path: Path) -> None:
+async def test_one_item_in_a_browser(tmp_path: Path, chromium: Chromium) -> None:
     def look(host: str, loop: asyncio.AbstractEventLoop, held: Any, orders: Any) -> None:
         def do(work: Any) -> Any:
             return asyncio.run_coroutine_threadsafe(work, loop).result(30)
 
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             browser.open(f"http://{host}{path_of(host, 'ops')}")
             browser.until(LIVE)
             browser.run("location.hash = '#queue/orders'")
@@ -155,9 +155,9 @@ async def test_one_item_in_a_browser(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)]
 )
-async def test_one_item_fits(tmp_path: Path, width: int, dark: bool) -> None:
+async def test_one_item_fits(tmp_path: Path, chromium: Chromium, width: int, dark: bool) -> None:
     def look(host: str) -> None:
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             path = path_of(host, "ops")
             browser.open(f"http://{host}{path}", width, 1100 if width > 600 else 1500, dark=dark)
             browser.until(LIVE)

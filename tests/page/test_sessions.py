@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.program import snowmelt as program
-from page.browser import WITH_BROWSER, chromium
+from page.browser import WITH_BROWSER, Chromium
 from runtime.network import Serving, serving
 from runtime.test_http import HERE, asked
 from runtime.test_tls import Papers
@@ -96,10 +96,10 @@ async def test_off_loopback_it_is_over_tls(tmp_path: Path) -> None:
 
 
 @WITH_BROWSER
-async def test_a_browser_comes_in_by_a_link(tmp_path: Path) -> None:
+async def test_a_browser_comes_in_by_a_link(tmp_path: Path, chromium: Chromium) -> None:
     def look(host: str) -> None:
         path = link_to(host, tmp_path)
-        with chromium(tmp_path / "profile") as browser:
+        with chromium.page() as browser:
             browser.open(f"http://{host}{path}")
             browser.until("document.querySelector('#live')?.className === 'good'")
             assert browser.run("location.pathname") == "/"

@@ -11,9 +11,12 @@ import snowmelt.aio
 from page.recorded import Recorded, shown
 from runtime.network import serving, until
 from runtime.test_http import HERE, asked
+from snowmelt.core.names import NodeId
 from snowmelt.page import PageSite, watching
 from snowmelt.page.history import MINUTES, UNKNOWN, History, QueueTotals
+from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.http import serving as web
+from snowmelt.runtime.http.pages import SiteContext
 from snowmelt.runtime.server import Server
 
 
@@ -186,6 +189,17 @@ async def test_listeners_are_few_and_who_reads_nothing_is_cut_off(
             assert asyncio.get_running_loop().time() < end
         for one in (reading, *silent):
             one.writer.transport.abort()
+
+
+async def test_of_many_who_come_in_one_moment_few_are_listeners() -> None:
+    inside = SiteContext(NodeId("n1"), HERE, HERE, "snowmelt", Credentials(), Recorded(9, 3).call)
+    watcher = watching.PageWatcher(inside)
+    streams = [watcher.events() for _ in range(3 * watching.LISTENERS_MAX)]
+    begun = await asyncio.gather(*[anext(one, None) for one in streams])
+    assert sum(one is not None for one in begun) == watching.LISTENERS_MAX
+    for one in streams:
+        await one.aclose()
+    assert watcher.listeners == 0
 
 
 async def test_nobody_looks_while_nobody_has_a_page_open() -> None:

@@ -1,7 +1,9 @@
 """What a node shows over HTTP: metrics that parse and are true, probes, and bounds on who asks."""
 
 import asyncio
+import socket
 import ssl
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from runtime.network import serving, until
 from runtime.test_tls import Papers
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
+from snowmelt.page.site import PageSite
 from snowmelt.runtime.http import serving as web
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.server import Server
@@ -157,6 +160,70 @@ async def test_who_says_nothing_keeps_nobody_out(
             assert await asyncio.wait_for(reader.read(), 20) == b""
             writer.close()
             await writer.wait_closed()
+
+
+async def test_who_sends_no_body_keeps_nobody_out(tmp_path: Path) -> None:
+    async with serving(tmp_path, http=HERE, site=PageSite) as node:
+        at = node.server.http_at
+        assert at is not None
+        held = [await asyncio.open_connection(at.host, at.port) for _ in range(web.CONNECTIONS_MAX)]
+        for _, writer in held:
+            writer.write(b"POST /do HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+        await asyncio.sleep(0.2)
+        for _ in range(3):
+            assert (await asked(node.server, "/livez"))[0] == 200
+        for _, writer in held:
+            writer.close()
+
+
+async def test_a_length_of_thousands_of_digits_is_none(tmp_path: Path) -> None:
+    async with serving(tmp_path, http=HERE, site=PageSite) as node:
+        length = f"Content-Length: {'1' * 5_000}"
+        assert (await asked(node.server, "/do", length, method="POST"))[0] == 413
+
+
+async def test_a_name_that_leads_here_is_told_nothing_on_loopback(tmp_path: Path) -> None:
+    async with serving(tmp_path, http=HERE) as node:
+        for path in ("/metrics", "/livez"):
+            assert (await asked(node.server, path, "Host: evil.example:9410"))[0] == 403
+            assert (await asked(node.server, path, "Host: localhost"))[0] == 200
+
+
+async def test_who_does_not_begin_tls_or_does_not_end_it_takes_few_places(tmp_path: Path) -> None:
+    papers = Papers(tmp_path)
+    shown = {"credentials": papers.of("n1"), "http": Address("0.0.0.0", 0), "http_token": "secret"}
+    async with serving(tmp_path, **shown) as node:
+        tls = ssl.create_default_context(cafile=papers.authority)
+        at = node.server.http_at
+        assert at is not None
+        before, many = open_files(), 4 * web.CONNECTIONS_MAX
+        silent = [await asyncio.open_connection(at.host, at.port) for _ in range(many)]
+        most = before + many + 2 * web.CONNECTIONS_MAX + FEW
+        await until(lambda: open_files() <= most)
+        assert (await asked(node.server, "/livez", tls=tls))[0] == 200
+        for _, writer in silent:
+            writer.close()
+        await until(lambda: open_files() <= before + FEW)
+        with ExitStack() as stack:
+            for _ in range(many):
+                stack.enter_context(await asyncio.to_thread(left_open, at, tls))
+            await until(lambda: open_files() <= most)
+            assert (await asked(node.server, "/livez", tls=tls))[0] == 200
+
+
+FEW = 5
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def left_open(at: Address, tls: ssl.SSLContext) -> ssl.SSLSocket:
+    """Is answered, and says nothing to that."""
+    stream = tls.wrap_socket(socket.create_connection((at.host, at.port)), server_hostname="n1")
+    stream.sendall(b"GET /livez HTTP/1.1\r\nHost: n1\r\n\r\n")
+    assert stream.recv(1_000).startswith(b"HTTP/1.1 200")
+    return stream
 
 
 async def test_a_token_guards_metrics_and_no_probe(tmp_path: Path) -> None:

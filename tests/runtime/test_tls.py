@@ -1,6 +1,7 @@
 """TLS and tokens: mutual between nodes, checked by name, and off only on loopback."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -11,14 +12,16 @@ import pytest
 import trustme
 
 import snowmelt.aio
+from greetings import speaker
 from runtime.network import QUICK, Stranger, serving, until
 from snowmelt.core.errors import AccessDenied, BadOption, SnowmeltError
 from snowmelt.core.names import Address, NodeId
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.server import NodeConfig, Server
-from snowmelt.wire.framing import Kind
+from snowmelt.wire.framing import FrameReader, Kind
 from snowmelt.wire.greeting import Hello, Role, said
+from snowmelt.wire.sides import Dialling
 
 TOKEN = "the token"
 
@@ -279,6 +282,52 @@ async def test_a_certificate_and_its_authority_change_while_a_node_runs(
             await until(lambda: other_node.current)
         finally:
             await other_node.stop(depart=False)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_nobody_comes_as_a_node_by_what_its_authority_was_before(
+    tmp_path: Path, papers: Papers, version: ssl.TLSVersion
+) -> None:
+    (tmp_path / "next").mkdir()
+    after = Papers(tmp_path / "next")
+    shown, coming, other = papers.of("n1"), after.of("n1"), papers.of("n2")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.check_hostname, tls.maximum_version = False, version
+    assert other.certificate is not None
+    tls.load_cert_chain(other.certificate, other.key)
+    for one in (papers, after):
+        tls.load_verify_locations(one.authority)
+    async with serving(tmp_path, credentials=shown) as node:
+        welcome, session = await asyncio.to_thread(greeted_as_node, node.address, tls, None)
+        assert welcome is Kind.WELCOME
+        for file, by in zip(files_of(shown), files_of(coming), strict=True):
+            file.write_bytes(by.read_bytes())
+        server = node.server
+        assert server._accounts is not None
+        assert server._transport is not None
+        server._accounts.read_again(server._transport)
+        answer, _ = await asyncio.to_thread(greeted_as_node, node.address, tls, session)
+        assert answer is not Kind.WELCOME
+
+
+def files_of(shown: Credentials) -> list[Path]:
+    found = [one for one in (shown.authority, shown.certificate, shown.key) if one is not None]
+    assert len(found) == 3
+    return found
+
+
+def greeted_as_node(
+    address: Address, tls: ssl.SSLContext, session: ssl.SSLSession | None
+) -> tuple[Kind | None, ssl.SSLSession | None]:
+    """What is answered to the name n2; and how to go on from there."""
+    stream = socket.create_connection((address.host, address.port), 10)
+    try:
+        with tls.wrap_socket(stream, session=session) as shaken:
+            shaken.sendall(Dialling(speaker("n2", Role.NODE, token=TOKEN)).first)
+            [(kind, _)] = FrameReader().feed(shaken.recv(1 << 16))
+            return kind, shaken.session
+    except (OSError, ValueError):
+        return None, None
 
 
 async def test_files_of_tls_that_do_not_read_leave_those_of_before(

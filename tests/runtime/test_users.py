@@ -24,6 +24,7 @@ from snowmelt.core.errors import AccessDenied, BadOption, OutcomeUnknown
 from snowmelt.core.names import Address, contact
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.echo import Echo
+from snowmelt.runtime.connection import has_closed
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.statistics import Reloaded
 from snowmelt.wire.framing import Kind, framed
@@ -184,6 +185,17 @@ async def test_who_has_lost_its_secret_is_cut_off_and_others_are_not(tmp_path: P
         late.send(proof)  # it was in the middle of its greeting
         assert (await late.goodbye()).error == "AccessDenied"
         await ops.is_served()
+
+
+async def test_what_was_dialled_by_a_secret_that_is_gone_is_heard_no_more(tmp_path: Path) -> None:
+    async with two(tmp_path, OPS_LINE, NODES_LINE) as (_, node):
+        transport = node.server._transport
+        assert transport is not None
+        dialled = [one for one in transport.connections() if not one.inbound]
+        assert dialled
+        users(tmp_path, OPS_LINE, f"nodes {NEW} node")
+        assert await reload(node) == [2]
+        assert all(has_closed(one) for one in dialled)
 
 
 async def test_rights_are_those_of_the_new_file_from_then_on(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from snowmelt.core.errors import AccessDenied, BadOption, SnowmeltError
-from snowmelt.core.loopback import asks_this_machine, is_loopback
+from snowmelt.core.loopback import is_loopback
 from snowmelt.core.names import queue_name
 from snowmelt.core.users import ANYBODY, Right, User, fits
 from snowmelt.page.port import NodePort
@@ -115,8 +115,7 @@ class PageSite:
         self._presses = Presses(port if watching is None else watching.port, inside.allow)
         self._key = token_urlsafe(32)
         """Of those who came without a link (rule 4)."""
-        self._local = is_loopback(inside.http.host)
-        self._plain = self._local or not inside.credentials().encrypted
+        self._plain = is_loopback(inside.http.host) or not inside.credentials().encrypted
         self._sessions = Sessions(inside.token, accounts=inside.accounts)
         folder = files("snowmelt.page") / "files"
         self._files = {
@@ -145,7 +144,7 @@ class PageSite:
         await self._watching.close()
 
     async def _let_in(self, make: Make, asked: HttpRequest) -> Page | Stream:
-        why = refusal(asked, plain=self._plain, local=self._local)
+        why = refusal(asked, plain=self._plain)
         if why:
             return Page(f"{why}\n".encode(), HTTPStatus.FORBIDDEN)
         visitor = self._visitor(asked)
@@ -170,7 +169,7 @@ class PageSite:
     async def _enter(self, asked: HttpRequest) -> Page:
         """By a link; a HEAD, as of who shows what links lead to, does not use it up."""
         host, code = asked.heads.get("host", ""), queried(asked, "code")
-        why = refusal(asked, plain=self._plain, local=self._local)
+        why = refusal(asked, plain=self._plain)
         cookie = "" if why or asked.method != "GET" else self._sessions.enter(code, host)
         if (code or self._inside.token) and not cookie:
             return Page(f"{why or BAD_LINK}\n".encode(), HTTPStatus.FORBIDDEN)
@@ -279,11 +278,9 @@ def queried(asked: HttpRequest, name: str) -> str:
         return ""
 
 
-def refusal(asked: HttpRequest, *, plain: bool, local: bool) -> str:
+def refusal(asked: HttpRequest, *, plain: bool) -> str:
     """Why this request is refused; "" if it is not (rule 2)."""
     host = asked.heads.get("host", "")
-    if local and not asks_this_machine(host):
-        return "this page answers only to 127.0.0.1 and localhost"
     site = asked.heads.get("sec-fetch-site", "none")
     opens = asked.path in OPENED and asked.heads.get("sec-fetch-mode") == "navigate"
     if site not in ("none", "same-origin") and not opens:

@@ -145,6 +145,8 @@ class PageWatcher:
         Only of queues, batons and pools that `who` may see then; it raises `AccessDenied` when
         they may see nothing any more.
         """
+        if self.listeners >= LISTENERS_MAX:  # several came in one moment
+            return
         self.listeners += 1
         looks = minute = 0
         if self.listeners == 1:  # what was seen before anybody looked is old, and not all

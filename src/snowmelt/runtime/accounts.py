@@ -2,8 +2,8 @@
 
 A file that does not read, or that leaves the node without a user for itself, changes nothing.
 Whoever is connected stays as long as its user is there and has the secret by which it came; its
-rights are those of the new file from then on. What is in the middle of a greeting is looked up
-when it proves itself.
+rights are those of the new file from then on. So it is with what this node dialled, which is heard
+as well. What is in the middle of a greeting is looked up when it proves itself.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from snowmelt.core.errors import AccessDenied, BadOption, SnowmeltError
+from snowmelt.core.errors import AccessDenied, BadOption, SnowmeltError, Unavailable
 from snowmelt.core.names import NodeId
 from snowmelt.core.users import Account, Accounts, Right
 from snowmelt.runtime.connection import LoopConnection
@@ -62,7 +62,7 @@ class NodeAccounts:
         self.gate.accounts, self._account = accounts, account
         transport.speaker = self.speaker
         for line in transport.connections():
-            if line.inbound and line.role is not None:
+            if line.role is not None:
                 self._look_at(line)
         tell("read users again", node=self._me, users=len(accounts.by_name))
         return len(accounts.by_name)
@@ -70,9 +70,8 @@ class NodeAccounts:
     def _look_at(self, line: LoopConnection) -> None:
         account = self.gate.accounts.find(line.user.name)
         if account is None or line.secret not in account.secrets:
-            line.close(
-                AccessDenied(f"there is no user {line.user.name!r} with this secret any more")
-            )
+            kind = AccessDenied if line.inbound else Unavailable  # it dials by another now
+            line.close(kind(f"there is no user {line.user.name!r} with this secret any more"))
         elif line.role is Role.NODE and not account.user.may(Right.NODE):
             line.close(AccessDenied(f"user {line.user.name!r} may not be a node any more"))
         else:

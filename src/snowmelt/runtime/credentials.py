@@ -133,6 +133,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
             return None
         context = self._context(ssl.Purpose.CLIENT_AUTH)
         context.verify_mode = ssl.CERT_OPTIONAL
+        context.num_tickets = 0  # nothing is resumed, see `check_certificate`
         return context
 
     def client_context(self) -> ssl.SSLContext | None:
@@ -148,6 +149,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
         try:
             context = ssl.create_default_context(purpose, cafile=self.authority)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.options |= ssl.OP_NO_RENEGOTIATION
             if self.certificate is not None:
                 context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError) as error:
@@ -193,9 +195,14 @@ def channel_of(tls: ssl.SSLObject | ssl.SSLSocket | None, shown: bytes = b"") ->
 
 
 def check_certificate(tls: ssl.SSLObject | ssl.SSLSocket | None, name: NodeId) -> None:
-    """Raises when the other side's certificate is missing or not good for this id."""
+    """Raises when the other side's certificate is missing or not good for this id.
+
+    What was resumed has the certificate of before, whose authority may be gone by now.
+    """
     if tls is None:
         return
+    if tls.session_reused:
+        raise AccessDenied(f"{name} has resumed a connection; a node shows its certificate anew")
     names = names_of(tls.getpeercert() or {})
     if name not in names:
         shown = ", ".join(names) or "nobody"

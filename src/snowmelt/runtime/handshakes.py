@@ -16,11 +16,11 @@ import socket
 import ssl
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from snowmelt.core.errors import HandshakeError, SnowmeltError
-from snowmelt.runtime.connection import LoopConnection
 from snowmelt.runtime.deadline import Deadline
+from snowmelt.runtime.ledger import Cost, CostLedger
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.purse import Purse, host_of
 
@@ -51,14 +51,14 @@ class Knock:
 
 
 class TlsListener:
-    """Accepts for one node."""
+    """Accepts at one address."""
 
     def __init__(
         self,
         context: ssl.SSLContext,
         limits: Limits,
-        purse: "Purse[LoopConnection | Knock]",
-        accepted: Callable[[], LoopConnection],
+        purse: Purse[Any],
+        accepted: Callable[[], asyncio.Protocol],
     ) -> None:
         self.sockets: list[socket.socket] = []
         self._context = context
@@ -193,3 +193,11 @@ class TlsListener:
         finally:
             self._purse.leave(knock)
             del self._under_way[knock]
+
+
+def apart(
+    context: ssl.SSLContext, most: int, seconds: float, accepted: Callable[[], asyncio.Protocol]
+) -> TlsListener:
+    """With a purse of its own: so many may be about to begin, for so long."""
+    purse = Purse[Knock](CostLedger({Cost.STRANGERS: most}))
+    return TlsListener(context, Limits(greeting_seconds=seconds), purse, accepted)

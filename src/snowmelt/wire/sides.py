@@ -58,7 +58,7 @@ class ConnectionOpened(msgspec.Struct, frozen=True):
     user: User
     """For whom it speaks. Of who was dialled: that it knows the same secret."""
     secret: str = ""
-    """By which who has dialled has shown it."""
+    """By which it was shown who has dialled."""
     nonce: bytes = b""
     """What was new in this greeting."""
     after: bytes = b""
@@ -130,7 +130,9 @@ class Dialling:
         if role is Role.NODE:  # a process of a pool is of no cluster
             speaker.known.meet(name, answerer.identity)
         said_proof = said(Kind.PROVE, Proof(greeting.digest(DIALS, speaker.secret), speaker.key))
-        return said_proof, ConnectionOpened(name, role, speaker.user, nonce=self._nonce)
+        return said_proof, ConnectionOpened(
+            name, role, speaker.user, speaker.secret, nonce=self._nonce
+        )
 
 
 class Listening:

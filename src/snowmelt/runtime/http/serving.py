@@ -2,8 +2,10 @@
 
 It is there for a Prometheus, a supervisor, a browser and a person with curl. It reads a request's
 head, and a small body where a route takes one, and ends the connection after the answer. When there
-are too many connections, the oldest goes that has not asked yet: who only holds a connection does
-not keep a supervisor out.
+are too many connections, the oldest goes that has not asked yet, or that was answered and does not
+end: who only holds a connection does not keep a supervisor out. TLS is begun as nodes begin it
+(`handshakes.py`). On loopback a name of this machine is wanted: else a page of another site could
+have its own name lead here, and read what is told.
 
 An answer may be a stream. Whoever takes nothing of it for some seconds is cut off, and the next
 piece is made when the last one has gone: so of each stream one piece at most waits here.
@@ -11,8 +13,8 @@ piece is made when the last one has gone: so of each stream one piece at most wa
 
 import asyncio
 import hmac
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from http import HTTPStatus
 from ssl import SSLContext
 from typing import Final
@@ -20,7 +22,9 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import Unavailable
+from snowmelt.core.loopback import asks_this_machine, is_loopback
 from snowmelt.core.names import Address
+from snowmelt.runtime.handshakes import TlsListener, apart
 
 HEAD_BYTES_MAX: Final = 8_192
 BODY_BYTES_MAX: Final = 4_096
@@ -36,6 +40,7 @@ ALWAYS: Final = (
     "Connection: close",
 )
 PLAIN: Final = "text/plain; charset=utf-8"
+_LENGTH: Final = re.compile("[0-9]{1,9}")
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -83,17 +88,24 @@ class HttpServer:
         self._routes = routes
         self._token = token
         self._tls = tls
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsListener | None = None
+        self._local = False
         self._open: set[asyncio.Task[None]] = set()
-        self._silent: dict[asyncio.Task[None], None] = {}
-        """Those that have not asked yet, the oldest first."""
+        self._idle: dict[asyncio.Task[None], None] = {}
+        """Those that have not asked yet, or were answered; the oldest first."""
 
     async def listen(self, address: Address) -> Address:
         """Begins; returns where it listens."""
+        self._local = is_loopback(address.host)
+        server: asyncio.Server | TlsListener
         try:
-            server = await asyncio.start_server(
-                self._connected, address.host, address.port, limit=HEAD_BYTES_MAX, ssl=self._tls
-            )
+            if self._tls is None:
+                server = await asyncio.start_server(
+                    self._connected, address.host, address.port, limit=HEAD_BYTES_MAX
+                )
+            else:
+                server = apart(self._tls, CONNECTIONS_MAX, HEAD_SECONDS, self._accepted)
+                await server.listen(address.host, address.port, CONNECTIONS_MAX)
         except OSError as error:
             raise Unavailable(f"can't listen on {address} for --http: {error.strerror}") from error
         self._server = server
@@ -109,6 +121,10 @@ class HttpServer:
             one.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
+    def _accepted(self) -> asyncio.Protocol:
+        reader = asyncio.StreamReader(HEAD_BYTES_MAX)
+        return asyncio.StreamReaderProtocol(reader, self._connected)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -116,7 +132,7 @@ class HttpServer:
             writer.transport.abort()
             return
         self._open.add(task)
-        self._silent[task] = None
+        self._idle[task] = None
         try:
             peer = writer.get_extra_info("peername")
             origin = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "this machine"
@@ -127,21 +143,27 @@ class HttpServer:
                 writer.write(_head(page) + (b"" if method == "HEAD" else page.body))
                 async with asyncio.timeout(PAGE_SECONDS):
                     await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # whoever asked has gone, or says nothing, or made room
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # whoever asked has gone, or says nothing
+        except asyncio.CancelledError:  # it makes room, or all ends
+            writer.transport.abort()
         finally:
-            self._open.discard(task)
-            self._silent.pop(task, None)
+            self._idle[task] = None
             writer.close()
-            with suppress(OSError, TimeoutError):
-                async with asyncio.timeout(1.0):
+            try:
+                async with asyncio.timeout(PAGE_SECONDS):
                     await writer.wait_closed()
+            except (OSError, asyncio.CancelledError):  # it takes nothing, or does not end its TLS
+                writer.transport.abort()
+            finally:
+                self._open.discard(task)
+                self._idle.pop(task, None)
 
     def _makes_room(self) -> bool:
-        """Ends the oldest that has not asked yet."""
-        oldest = next(iter(self._silent), None)
+        """Ends the oldest that may go."""
+        oldest = next(iter(self._idle), None)
         if oldest is not None:
-            del self._silent[oldest]
+            del self._idle[oldest]
             oldest.cancel()
         return oldest is not None
 
@@ -152,13 +174,15 @@ class HttpServer:
         try:
             async with asyncio.timeout(HEAD_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                self._silent.pop(task, None)
         except asyncio.LimitOverrunError:
             text = f"a request's head has {HEAD_BYTES_MAX} bytes at most\n"
             return "GET", Page(text.encode(), HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         asked = _read(head)
         if asked is None:
             return "GET", Page(b"this is no request of HTTP/1.1\n", HTTPStatus.BAD_REQUEST)
+        if self._local and not asks_this_machine(asked.heads.get("host", "")):
+            why = b"this page answers only to 127.0.0.1 and localhost\n"
+            return asked.method, Page(why, HTTPStatus.FORBIDDEN)
         method, route = asked.method, self._routes.get(asked.path)
         allowed = ("POST",) if route is not None and route.posted else ("GET", "HEAD")
         if method not in allowed:
@@ -170,12 +194,14 @@ class HttpServer:
             return method, Page(known.encode(), HTTPStatus.NOT_FOUND)
         if route.posted:
             length = asked.heads.get("content-length", "")
-            if not (length.isdecimal() and length.isascii() and int(length) <= BODY_BYTES_MAX):
+            number = int(length) if _LENGTH.fullmatch(length) else BODY_BYTES_MAX + 1
+            if number > BODY_BYTES_MAX:
                 text = f"a body says its length, and has {BODY_BYTES_MAX} bytes at most\n"
                 return method, Page(text.encode(), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             async with asyncio.timeout(HEAD_SECONDS):
-                body = await reader.readexactly(int(length))
+                body = await reader.readexactly(number)
             asked = msgspec.structs.replace(asked, body=body)
+        self._idle.pop(task, None)
         asked = msgspec.structs.replace(asked, origin=origin)
         if route.guarded and self._token and not bears(asked, self._token):
             page = Page(b"the token is missing or wrong\n", HTTPStatus.UNAUTHORIZED)

@@ -26,12 +26,12 @@ class Protection:
     """The TLS of one process; without an authority there is none, and all links are plain."""
 
     def __init__(self, credentials: Credentials) -> None:
-        self._client = _strict(credentials.client_context())
+        self._client = credentials.client_context()
         self._server: ssl.SSLContext | None = None
         self.shown = b""
         """The digest of this process' own certificate."""
         if credentials.encrypted and credentials.certificate is not None:
-            self._server = _strict(credentials.server_context())
+            self._server = credentials.server_context()
             self.shown = credentials.shown
 
     def wrap_accepted(self, stream: socket.socket) -> ssl.SSLSocket | None:
@@ -70,15 +70,6 @@ def why(error: OSError) -> str:
         return f"its certificate is not good here: {error.verify_message}"
     text = str(error.args[-1]) if error.args else type(error).__name__
     return re.sub(r"^\[[^]]*\] |^_ssl\.c:\d+: | \(_ssl\.c:\d+\)$", "", text)
-
-
-def _strict(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """No second handshake in the middle of a link, and no tickets, since nothing is resumed."""
-    if context is not None:
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        if context.protocol is ssl.PROTOCOL_TLS_SERVER:
-            context.num_tickets = 0
-    return context
 
 
 def _on_loopback(host: str) -> bool:

@@ -147,6 +147,16 @@ def test_a_file_is_refused_wherever_it_is_cut_or_flipped(tmp_path: Path) -> None
         assert cluster.queues() == ["orders"], "nothing is made of it"
 
 
+def test_a_backup_is_its_owners_alone_and_follows_no_link(tmp_path: Path) -> None:
+    there, victim = tmp_path / "one.backup", tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "one.backup.part").symlink_to(victim)
+    with snowmelt.open(tmp_path / "queues") as queues:
+        queues.fifo("orders").put(b"secret")
+        queues.backup("orders", there)
+    assert (victim.read_text(), there.stat().st_mode & 0o077) == ("precious", 0)
+
+
 def test_a_full_disk_leaves_no_half_of_a_backup(own_node: LocalNode, tmp_path: Path) -> None:
     code = """
 import resource, signal, sys, snowmelt

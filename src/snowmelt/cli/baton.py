@@ -24,7 +24,7 @@ from snowmelt.cli.options import (
     ClusterOptions,
     check_timeout,
 )
-from snowmelt.cli.tables import listing
+from snowmelt.cli.tables import listing, styled
 from snowmelt.client.baton.face import Held
 from snowmelt.client.baton.steps import TURN_SECONDS, MemberAnswer, list_batons, sights
 from snowmelt.client.connection import steps
@@ -179,9 +179,9 @@ def sights_table(seen: list[MemberAnswer]) -> Table:
     for one in seen:
         status = one.status
         if status is None:
-            table.add_row(one.member.id, "[red]no answer[/]", "-", "-", "-")
+            table.add_row(one.member.id, styled("no answer", "red"), "-", "-", "-")
             continue
         style = "dim" if status.state == "elsewhere" else "green"
         numbers = (str(status.fence), str(status.waiting))
-        table.add_row(status.node, f"[{style}]{status.state}[/]", *numbers, status.points_at)
+        table.add_row(status.node, styled(status.state, style), *numbers, status.points_at)
     return table

@@ -29,6 +29,7 @@ from snowmelt.cli.show import (
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.connection.clients import Clients
 from snowmelt.core.errors import BadOption, SnowmeltError
+from snowmelt.core.shown import printable
 from snowmelt.protocols.membership import Member, Status
 from snowmelt.runtime.statistics import NodeStatistics, Reloaded
 from snowmelt.wire.framing import Kind
@@ -119,7 +120,7 @@ def status(
         console = Console()
         console.print(status_table(told, versions))
         for line in process_lines(process) if process is not None else ():
-            console.print(line, highlight=False)
+            print(printable(line))
         if process is not None and counts:
             console.print_json(msgspec.json.encode(process).decode())
     if told.standing != "current":

@@ -10,12 +10,11 @@ from typing import Annotated, Final
 import msgspec
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from snowmelt import __version__
 from snowmelt.cli.node import LISTEN, NO_TLS, USERS, read_limits, read_token
 from snowmelt.cli.options import TIMEOUT, TOKEN, USER, AsJson, ClusterOptions
-from snowmelt.cli.tables import listing
+from snowmelt.cli.tables import listing, styled
 from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import Address
 from snowmelt.runtime import checkup
@@ -155,7 +154,6 @@ def _show(findings: list[CheckResult]) -> None:
     heads = ("", "about", "found", "way out")
     table = listing(heads, words=heads)
     for one in findings:
-        style = STYLES[one.verdict]
-        words = (escape(text) for text in (one.about, one.said, one.way_out))
-        table.add_row(f"[{style}]{one.verdict.value}[/]", *words)
+        verdict = styled(one.verdict.value, STYLES[one.verdict])
+        table.add_row(verdict, one.about, one.said, one.way_out)
     Console().print(table)

@@ -1,6 +1,5 @@
 """`snowmelt export`: items of queues as JSON lines or as Arrow, from a cluster or without one."""
 
-import json
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
@@ -15,9 +14,12 @@ import typer
 
 from snowmelt.cli.backup import ENDING, bar
 from snowmelt.cli.options import HERE, PlaceOptions
-from snowmelt.client.backup.file import looked_at, opened, pieces_of
+from snowmelt.client.backup.file import damaged, looked_at, opened, pieces_of
 from snowmelt.client.backup.rows import Row, Rows
 from snowmelt.core.errors import BadOption, DiskFull, StoreError
+from snowmelt.core.record import UNREADABLE
+from snowmelt.core.shown import json_line
+from snowmelt.store.folder import new_private
 
 FORMATS: Final = ("json", "arrow")
 AT_ONCE: Final = 5_000
@@ -54,7 +56,7 @@ def export(
     try:
         with ExitStack() as stack:
             rows = _rows(stack, names, files, at)
-            file = sys.stdout.buffer if to is None else stack.enter_context(to.open("xb"))
+            file = sys.stdout.buffer if to is None else stack.enter_context(new_private(to))
             write = _arrow if form == "arrow" else _lines
             count = write(file, rows)
             file.flush()
@@ -73,7 +75,10 @@ def _rows(stack: ExitStack, names: list[str], files: list[str], at: PlaceOptions
         summary = looked_at(path)
         rows, file = Rows.of(summary.head), stack.enter_context(opened(path))
         for piece in pieces_of(file, name):
-            yield from rows.add(piece)
+            try:
+                yield from rows.add(piece)
+            except UNREADABLE as error:
+                raise damaged(f"{name}: piece {piece.number} does not read: {error}") from None
     others = [one for one in names if one not in files]
     if names and not others:
         return
@@ -86,7 +91,7 @@ def _rows(stack: ExitStack, names: list[str], files: list[str], at: PlaceOptions
 def _lines(file: BinaryIO, rows: Iterator[Row]) -> int:
     count = 0
     for row in rows:
-        file.write(json.dumps(told(row), ensure_ascii=False).encode() + b"\n")
+        file.write(json_line(told(row)).encode() + b"\n")
         count += 1
     return count
 

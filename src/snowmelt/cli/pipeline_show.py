@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from snowmelt.cli.tables import listing
+from snowmelt.cli.tables import listing, styled
 
 if TYPE_CHECKING:
     from snowmelt.spark.standing import Show, Standing
@@ -37,7 +37,7 @@ def live_table(standings: Sequence["Standing"]) -> Table:
     for one in standings:
         table.add_row(
             one.stage,
-            f"[{STYLES.get(one.state.value, 'yellow')}]{one.state.value}[/]",
+            styled(one.state.value, STYLES.get(one.state.value, "yellow")),
             f"{one.taken:,}",
             _count(one.made),
             f"{one.rate:,.0f}/s",
@@ -55,11 +55,11 @@ def summary_table(name: str, standings: Sequence["Standing"]) -> Table:
         ("stage", "", "in", "out", "seconds", "rate", "left"), WORDS, f"pipeline {name}"
     )
     for one in standings:
-        lost = f" [red]({one.lost:,} lost)[/]" if one.lost else ""
+        lost = f" ({one.lost:,} lost)" if one.lost else ""
         table.add_row(
             one.stage,
             one.state.value,
-            f"{one.taken:,}{lost}",
+            styled(f"{one.taken:,}") + styled(lost, "red"),
             _count(one.made),
             f"{one.seconds:.1f}",
             f"{one.mean_rate:,.0f}/s",

@@ -9,7 +9,6 @@ from typing import Annotated
 import msgspec
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from snowmelt.cli.commands import Commands
 from snowmelt.cli.options import CLUSTER, AsJson, ClusterOptions
@@ -83,8 +82,7 @@ def pool_table(status: PoolStatus) -> Table:
     table = listing(heads, words=("producer", "address", ""), title=title)
     for one, stock in zip(status.producers, status.stocks, strict=True):
         state = "leaving" if one.leaving else ""
-        address = Text(str(one.address))  # [fe80::1] is no style
-        table.add_row(one.name, address, f"{stock:,}", rate_text(one.rate), state)
+        table.add_row(one.name, str(one.address), f"{stock:,}", rate_text(one.rate), state)
     return table
 
 

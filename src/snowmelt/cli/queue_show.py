@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from rich.table import Table
 
+from snowmelt.cli.tables import PlainTable
 from snowmelt.client.leases.steps import Seen
 from snowmelt.client.queue.one_item import ItemOverview
 from snowmelt.client.queue.rows import settings_object
@@ -132,7 +133,7 @@ def _alone(replicas: int, *, grows: bool = False) -> str:
 
 
 def _table() -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
+    table = PlainTable(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
     return table

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from snowmelt.cli.tables import listing
+from snowmelt.cli.tables import listing, styled
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.membership import Status
 from snowmelt.runtime.statistics import NodeStatistics
@@ -63,7 +63,7 @@ def standing_table(rows: list[tuple[str, str, Status | None]]) -> Table:
         members = " ".join(f"{one.id}/{one.start}" for one in view.members) if view else "-"
         epoch = str(view.epoch) if view else "-"
         style = STYLES.get(standing, "white")
-        table.add_row(name, address, f"[{style}]{standing}[/]", epoch, members)
+        table.add_row(name, address, styled(standing, style), epoch, members)
     return table
 
 

@@ -2,11 +2,12 @@
 
 1. The repr of a value with a secret names the field and hides what is in it.
 2. A URL in an error hides what may be a password or a token.
-3. Text from other programs reaches a terminal without control characters.
+3. Text from other programs reaches a terminal without control characters. JSON is JSON even so.
 """
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -53,6 +54,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join([one if one.isprintable() or one in _KEPT else _escaped(one) for one in text])
+
+
+def json_line(told: Any) -> str:
+    r"""One line of JSON, by rule 3: as people read it, where that is safe.
+
+    >>> print(json_line("caf\xe9"), json_line("caf\xe9 \x9b2J"))
+    "café" "caf\u00e9 \u009b2J"
+    """
+    line = json.dumps(told, ensure_ascii=False, default=str)
+    return line if line.isprintable() else json.dumps(told, default=str)
 
 
 def age(seconds: float | None) -> str:

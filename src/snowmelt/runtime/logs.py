@@ -1,10 +1,11 @@
 """Structured logs: one JSON object a line, on standard error."""
 
-import json
 import logging
 import sys
 from datetime import UTC, datetime
 from typing import Final
+
+from snowmelt.core.shown import json_line
 
 LOG: Final = logging.getLogger("snowmelt")
 AUDIT: Final = logging.getLogger("snowmelt.audit")
@@ -23,7 +24,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False, default=str)
+        return json_line(told)
 
 
 def set_up(level: str = "info") -> None:

@@ -59,6 +59,11 @@ def private(file: Path) -> BinaryIO:
     return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
 
+def new_private(file: Path) -> BinaryIO:
+    """Makes a file that is its owner's alone; where anything is there, be it a link, it raises."""
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
 def tighten(folder: Path, own: Container[str]) -> None:
     """Takes everybody else's rights away, on what is ours by name; a stranger's stays as it is."""
     with contextlib.suppress(PermissionError):  # another user's, who lets this one write

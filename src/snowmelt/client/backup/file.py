@@ -28,8 +28,10 @@ import msgspec
 from google_crc32c import value as checksum
 
 from snowmelt.core.errors import BadOption, DiskFull, StoreDamaged, StoreError, StoreVersion
+from snowmelt.core.record import UNREADABLE
 from snowmelt.protocols.queue.api.backups import Lots, Records
 from snowmelt.protocols.queue.api.settings import PARTITIONS_MAX, PUT_BYTES_MAX, QueueSettings
+from snowmelt.store.folder import new_private
 
 MAGIC: Final = b"snowmelt backup\n"
 VERSION: Final = 1
@@ -96,17 +98,18 @@ def read(file: BinaryIO, name: str) -> Content:
     length = int.from_bytes(head[:4], "little")
     content = file.read(length) if len(head) == HEAD_BYTES and length <= FRAME_MAX else b""
     if len(head) < HEAD_BYTES or (length <= FRAME_MAX and len(content) < length):
-        raise _damaged(f"{name} ends within what begins at byte {at}: it was cut off")
+        raise damaged(f"{name} ends within what begins at byte {at}: it was cut off")
     if length > FRAME_MAX or head[4:] != _sum(at, head[:4], content):
-        raise _damaged(f"{name} is damaged: the checksum of what begins at byte {at} does not fit")
+        raise damaged(f"{name} is damaged: the checksum of what begins at byte {at} does not fit")
     try:
         told: Content = _DECODE(content)
-    except msgspec.DecodeError as error:
-        raise _damaged(f"{name} does not read at byte {at}: {error}") from None
+    except UNREADABLE as error:
+        raise damaged(f"{name} does not read at byte {at}: {error}") from None
     return told
 
 
-def _damaged(text: str) -> StoreDamaged:
+def damaged(text: str) -> StoreDamaged:
+    """A file that nobody should use."""
     return StoreDamaged(f"{text}; nothing of it was used: take another backup")
 
 
@@ -128,12 +131,12 @@ def looked_at(path: Path) -> Summary:
         while isinstance(content := read(file, name), Piece):
             pieces += 1
             if not 0 <= content.part < head.parts or content.number != counts[content.part] + 1:
-                raise _damaged(
+                raise damaged(
                     f"{name}: piece {content.number} of partition {content.part} is not next"
                 )
             counts[content.part] += 1
         if not isinstance(content, End) or content.pieces != pieces or file.read(1):
-            raise _damaged(f"{name} goes on behind its end, which is at byte {file.tell()}")
+            raise damaged(f"{name} goes on behind its end, which is at byte {file.tell()}")
         return Summary(head, content, file.tell())
 
 
@@ -148,15 +151,16 @@ def _head(file: BinaryIO, name: str) -> Head:
     begin = file.read(len(MAGIC))
     if begin != MAGIC:
         cut = MAGIC.startswith(begin)
-        raise _damaged(f"{name} {'was cut off' if cut else 'is no backup of snowmelt'}, at byte 0")
+        raise damaged(f"{name} {'was cut off' if cut else 'is no backup of snowmelt'}, at byte 0")
     head = read(file, name)
     if not isinstance(head, Head) or not 1 <= head.parts <= PARTITIONS_MAX:
-        raise _damaged(f"{name} does not say what it is, at byte {len(MAGIC)}")
+        raise damaged(f"{name} does not say what it is, at byte {len(MAGIC)}")
     if head.version != VERSION:
         raise StoreVersion(
             f"{name} is a backup of form {head.version}, and this program reads {VERSION}; restore "
             "it with the version of snowmelt that wrote it"
         )
+    head.settings.checked()
     return head
 
 
@@ -193,7 +197,9 @@ class Writing:
         with self._failing():
             if path.exists():
                 raise BadOption("the backup's file", str(path), "one that is not there yet")
-            self._file = self._there.open("wb")
+            with suppress(FileNotFoundError):  # of one that was killed
+                self._there.unlink()
+            self._file = new_private(self._there)
             self._file.write(MAGIC)
             write(self._file, head)
 

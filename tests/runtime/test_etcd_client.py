@@ -1,7 +1,11 @@
 """Carrying requests to an etcd that is there, or is not, or answers what no etcd would."""
 
+import asyncio
 import json
+import socket
 import threading
+import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -20,7 +24,7 @@ from snowmelt.protocols.etcd import (
     Transacted,
     Trouble,
 )
-from snowmelt.runtime.etcd import EtcdPlace
+from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.etcd.client import EtcdConnection
 
 ASK = Transact(1, (), (Read("a"),))
@@ -117,6 +121,7 @@ def test_what_is_refused_is_told_from_what_may_have_happened(
         b'{"header": {"revision": "9223372036854775808"}}',
         json.dumps({**TOLD, "responses": [{}] * 129}).encode(),
         b'{"header": {}, "responses": [{"response_range": {"kvs": [{"key": "%"}]}}]}',
+        b'{"x": ' + b"[" * 200_000,
         b" " * (9 << 20),
     ],
 )
@@ -158,6 +163,42 @@ def test_a_token_is_fetched_once_and_again_when_it_is_not_taken_any_more(gateway
     assert isinstance(line.carry(ASK), Transacted)
     assert [asked[2] for asked in gateway.asked] == [None, "one", "one", None, "two"]
     assert gateway.asked[0][:2] == ("/v3/auth/authenticate", {"name": "u", "password": "p"})
+
+
+@pytest.mark.parametrize("token", ["a\r\nX: y", "\u2603"])
+def test_a_token_that_no_head_can_have_is_as_good_as_no_answer(gateway, dial, token):
+    gateway.answers = [(200, {"token": token}), (200, {"token": "one"}), (200, TOLD)]
+    line = dial(user="u", password="p")
+    told = line.carry(ASK)
+    assert isinstance(told, EtcdFailed)
+    assert told.trouble is Trouble.UNKNOWN
+    assert isinstance(line.carry(ASK), Transacted)
+
+
+def drips(listening):
+    """An answer of which a byte comes now and then, and never all."""
+    stream, _ = listening.accept()
+    with stream, suppress(OSError):
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while True:
+            stream.sendall(b" ")
+            time.sleep(0.05)
+
+
+async def test_an_answer_that_comes_by_drops_is_cut_off_in_time():
+    told = asyncio.Queue()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        answering = threading.Thread(target=drips, args=(listening,))
+        answering.start()
+        place = EtcdPlace(endpoints=(Address(*listening.getsockname()),), prefix="/x/")
+        client = EtcdClient(place, lambda _, answer: told.put_nowait(answer))
+        client.ask(ASK)
+        async with asyncio.timeout(20):
+            answer = await told.get()
+        assert isinstance(answer, EtcdFailed)
+        assert answer.trouble is Trouble.UNKNOWN
+        await client.close()
+        await asyncio.to_thread(answering.join, 20)
 
 
 @pytest.mark.parametrize(

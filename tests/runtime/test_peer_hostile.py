@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -257,6 +257,13 @@ def test_noise_never_harms_the_engine():
 def test_a_stranger_who_says_nothing_is_sent_away():
     with victim(greeting=milliseconds(100)) as (one, _), stranger(one) as other:
         assert "no greeting came in time" in other.goodbye().text
+
+
+def test_strangers_who_say_nothing_take_few_descriptors():
+    with victim(strangers=3) as (one, machine), ExitStack() as stack:
+        silent = [stack.enter_context(stranger(one)) for _ in range(5)]
+        assert all("others came" in each.goodbye().text for each in silent[:2])
+        is_served(one, machine)
 
 
 def test_a_large_object_that_does_not_go_on_ends_its_link():

@@ -241,9 +241,38 @@ def test_the_door_takes_more_connections_than_a_program_begins_with(tmp_path: Pa
         door.stdout.close()
 
 
+def test_who_reads_no_answers_is_asked_no_more(port: int) -> None:
+    request = b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % (b"a" * 1_000)
+    with connections(port, 1) as [silent]:
+        silent.settimeout(5)
+        taken = 0
+        with suppress(TimeoutError):
+            while taken < 64 << 20:
+                taken += silent.send(request * 100)
+        assert taken < 64 << 20
+        assert status(port, asked("ListQueues")) == 200
+
+
 def test_who_begins_no_tls_is_left(
     doors: Doors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(server, "READ_SECONDS", 0.5)
+    port = encrypted(doors, tmp_path)
+    with connections(port, 1) as [silent], suppress(ConnectionResetError):
+        assert silent.recv(1) == b""
+
+
+def test_few_may_be_about_to_begin_tls(
+    doors: Doors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "STRANGERS_MAX", 8)
+    port = encrypted(doors, tmp_path)
+    with connections(port, 9) as silent, suppress(ConnectionResetError):
+        assert silent[0].recv(1) == b""
+
+
+def encrypted(doors: Doors, tmp_path: Path) -> int:
+    """A door over TLS; its port."""
     named = [
         "-subj",
         "/CN=localhost",
@@ -254,9 +283,7 @@ def test_who_begins_no_tls_is_left(
     ]
     make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *named]
     subprocess.run(make, check=True, capture_output=True)
-    monkeypatch.setattr(server, "READ_SECONDS", 0.5)
     door = SqsDoor(doors.cluster, encrypted=True)
     doors.doors.append(door)
-    port = doors.run(door.listen("127.0.0.1", 0, read_tls(tmp_path / "c", tmp_path / "key")))
-    with connections(port, 1) as [silent], suppress(ConnectionResetError):
-        assert silent.recv(1) == b""
+    port: int = doors.run(door.listen("127.0.0.1", 0, read_tls(tmp_path / "c", tmp_path / "key")))
+    return port

@@ -1,25 +1,28 @@
 """A small HTTP/1.1 server: POST in, bytes out, with a bound on each part.
 
-1. A connection has one request at a time. The next one is not read before the answer is written.
+1. A connection has one request at a time. The next one is not read before the answer is written,
+   and no more bytes than there may be in a head while others are there already.
 2. A head has `HEAD_BYTES_MAX` bytes and a body `BODY_BYTES_MAX`; a body has a `Content-Length`.
    What came of all bodies together has `BODIES_BYTES_MAX`. What is only announced counts nothing.
 3. A request comes within `READ_SECONDS` from its first byte on, and TLS is begun in that time. A
    connection without a request may stay for `IDLE_SECONDS`.
 4. When the other side closes, the task that makes the answer is cancelled.
 5. Of `CONNECTIONS_MAX` connections the one that has asked nothing for longest makes room for a new
-   one. Those that wait for an answer stay.
+   one. Those that wait for an answer stay. `STRANGERS_MAX` more may be about to begin TLS.
+6. Of who does not read its answers no more requests are read, and it goes after `WRITE_SECONDS`.
 """
 
 import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from http import HTTPStatus
 from ssl import SSLContext
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+
+from snowmelt.runtime.handshakes import TlsListener, apart
 
 HEAD_BYTES_MAX: Final = 32 << 10
 HEADS_MAX: Final = 100
@@ -30,6 +33,8 @@ CONNECTIONS_MAX: Final = 4_000
 READ_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 300.0
 WRITE_SECONDS: Final = 60.0
+STRANGERS_MAX: Final = 500
+BACKLOG: Final = 512
 _END: Final = b"\r\n\r\n"
 _STRANGE: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 """What another program that reads a head may take for the end of a line."""
@@ -111,18 +116,23 @@ class SqsServer:
         self.make = make
         self.connections: dict[HttpConnection, None] = {}
         self.body_bytes = 0
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsListener | None = None
 
     async def listen(self, host: str, port: int, tls: SSLContext | None = None) -> int:
         """Begins to listen; at which port."""
-        loop = asyncio.get_running_loop()
-        soon: Any = {} if tls is None else {"ssl_handshake_timeout": READ_SECONDS}
-        made = await loop.create_server(
-            lambda: HttpConnection(self), host, port, ssl=tls, backlog=512, **soon
-        )
+        made: asyncio.Server | TlsListener
+        if tls is None:
+            loop = asyncio.get_running_loop()
+            made = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
+        else:
+            made = apart(tls, STRANGERS_MAX, READ_SECONDS, self._accepted)
+            await made.listen(host, port, BACKLOG)
         self._server = made
         told: int = made.sockets[0].getsockname()[1]
         return told
+
+    def _accepted(self) -> "HttpConnection":
+        return HttpConnection(self)
 
     async def close(self, grace: float = 2.0) -> None:
         """Ends: idle connections at once, the others when they have answered, or after a while."""
@@ -150,6 +160,8 @@ class HttpConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
         self._paused = False
+        self._full = False
+        """Whether it does not read what it was answered (rule 6)."""
         self.task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -176,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._data += data
-        if self.task is None:
+        if self.task is None and not self._full:
             self._advance()
         elif len(self._data) > HEAD_BYTES_MAX and self._transport is not None:  # rule 1
             self._transport.pause_reading()
@@ -184,6 +196,15 @@ class HttpConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         return False
+
+    def pause_writing(self) -> None:
+        self._full = True
+        self._wait(WRITE_SECONDS)
+
+    def resume_writing(self) -> None:
+        self._full = False
+        if self.task is None:
+            self._go_on()
 
     # --- one request after another ----------------------------------------------------------------
 
@@ -239,13 +260,19 @@ class HttpConnection(asyncio.Protocol):
         finally:
             self._forget_body()
             self._head, self.task = None, None
-        if self._transport is not None and not self._transport.is_closing():
-            if self._paused:
-                self._paused = False
-                self._transport.resume_reading()
-            self._wait(IDLE_SECONDS)
-            self._server.connections[self] = self._server.connections.pop(self)  # the last of them
-            self._advance()
+        if not self._full:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """With the next request."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._wait(IDLE_SECONDS)
+        self._server.connections[self] = self._server.connections.pop(self)  # the last of them
+        self._advance()
+        if self._paused and self.task is None:  # what has come is no whole request
+            self._paused = False
+            self._transport.resume_reading()
 
     def _write(self, answer: HttpAnswer, *, last: bool, head: bool = False) -> None:
         transport = self._transport
@@ -263,6 +290,7 @@ class HttpConnection(asyncio.Protocol):
         transport.write(told if head else told + answer.body)
         if last:
             transport.close()
+            self._wait(WRITE_SECONDS)
 
     def _refuse(self, error: BadRequest) -> None:
         self._write(HttpAnswer(f"{error}\n".encode(), error.status), last=True)
@@ -302,8 +330,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _too_late(self) -> None:
         self._timer = None
-        with suppress(Exception):
-            if self._reading:
-                self._refuse(BadRequest(408, "the request did not come in time"))
-        if self._transport is not None:
-            self._transport.abort() if not self._reading else self._transport.close()
+        if self._reading:
+            self._refuse(BadRequest(408, "the request did not come in time"))
+        elif self._transport is not None:
+            self._transport.abort()

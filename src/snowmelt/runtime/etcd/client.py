@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import http.client
 import logging
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import Final
 
 from snowmelt.core.errors import MessageError, SnowmeltError
 from snowmelt.core.names import Address, NodeId
+from snowmelt.core.record import UNREADABLE
 from snowmelt.protocols.etcd import (
     ETCD,
     Answer,
@@ -54,7 +56,7 @@ class EtcdConnection:
             if status == http.client.OK:
                 return gateway.answered(request, answer, self._place.prefix)
             return gateway.failed(request, status, answer)
-        except (OSError, http.client.HTTPException, SnowmeltError) as error:
+        except (OSError, http.client.HTTPException, SnowmeltError, *UNREADABLE) as error:
             where = self._place.endpoints[self._at]
             self._leave()
             said = str(error) or type(error).__name__
@@ -64,6 +66,13 @@ class EtcdConnection:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+
+    def cut(self) -> None:
+        """For another thread: what is being asked has had its time."""
+        stream = None if self._connection is None else self._connection.sock
+        if stream is not None:
+            with contextlib.suppress(OSError):  # it is closed by now
+                stream.shutdown(socket.SHUT_RDWR)
 
     def _authenticated(self, path: str, body: bytes) -> tuple[int, bytes]:
         place = self._place
@@ -151,8 +160,10 @@ class EtcdClient:
             return  # silence: it is asked again
         self._waiting[at] += 1
         self.asked += 1
-        future = self._threads[at].submit(self._lines[at].carry, request)
+        line = self._lines[at]
+        future = self._threads[at].submit(line.carry, request)
         future.add_done_callback(lambda done: self._carried(at, done))
+        self._loop.call_later(WAITING_MAX * ANSWER_SECONDS, self._late, line, future)
 
     async def close(self) -> None:
         """Waits for what was asked, for as long as an answer may take."""
@@ -161,6 +172,11 @@ class EtcdClient:
             await asyncio.to_thread(thread.shutdown, wait=True, cancel_futures=False)
         for line in self._lines:
             line.close()
+
+    def _late(self, line: EtcdConnection, asked: "Future[Answer]") -> None:
+        """Each piece of an answer came in time, perhaps, and the whole did not."""
+        if not asked.done():
+            line.cut()
 
     def _carried(self, at: int, done: "Future[Answer]") -> None:
         """In the line's thread: one hop to the loop."""

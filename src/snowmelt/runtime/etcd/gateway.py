@@ -121,9 +121,12 @@ def asked_token(user: str, password: str) -> tuple[str, bytes]:
 
 def token(body: bytes) -> str:
     try:
-        return _token.decode(body).token
+        told = _token.decode(body).token
     except ValueError as error:
         raise MessageError(f"etcd gave no token: {error}") from error
+    if not (told.isascii() and told.isprintable()):
+        raise MessageError("etcd gave a token that no head can have")
+    return told
 
 
 def answered(request: etcd.Request, body: bytes, prefix: str) -> etcd.Answer:

@@ -23,10 +23,13 @@ FRAME_BYTES_MAX: Final = 32 << 20
 class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What a process lets others cost it; nothing a program has to choose.
 
-    They slow, or refuse the one thing that is too much; no link ends for them.
+    They slow, or refuse the one thing that is too much; no link of a peer ends for them.
     """
 
     links: int = 20_000
+    strangers: int = 128
+    """Links whose other side has not shown who it is: for one more the oldest goes. Each takes a
+    descriptor of a program that may have a thousand."""
     blob_bytes: int = OBJECT_BYTES_MAX
     """Of one message."""
     incoming_bytes: int = 1 << 30

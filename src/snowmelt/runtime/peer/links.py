@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import FrameError, SnowmeltError, Unavailable
+from snowmelt.core.errors import FrameError, HandshakeError, SnowmeltError, Unavailable
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Event
@@ -83,6 +83,8 @@ class Links:
         self.agrees = self._ways.agrees
         self._look_at = Instant(0)
         self._links: dict[Link, None] = {}
+        self._strangers: dict[Link, None] = {}
+        """Of those, the ones whose other side has not shown who it is."""
         self.stirred: dict[Link, None] = {}
         """Those that have something to send at the end of the turn."""
         self._listener: Listener | None = None
@@ -270,6 +272,11 @@ class Links:
             stream.close()
             return None
         link = Link(self, stream, by, greeted)
+        if greeted is None:
+            if len(self._strangers) >= self.limits.strangers:
+                others = HandshakeError("others came, and this one has not greeted")
+                next(iter(self._strangers)).close(others)
+            self._strangers[link] = None
         self._links[link] = None
         self._total += 1
         self.poller.add(stream, link)
@@ -289,6 +296,7 @@ class Links:
 
     def opened(self, link: Link, opened: ConnectionOpened, target: NodeId | None = None) -> None:
         """The other side has shown who it is; a node is called by the address that was dialled."""
+        self._strangers.pop(link, None)
         link.nonce = opened.nonce
         link.open(opened.name, target or opened.name, peer=opened.role is Role.PEER)
         self._ways.opened(link, opened.after)
@@ -310,6 +318,7 @@ class Links:
         """A link is gone, and perhaps the way that it was."""
         self.poller.remove(link.socket)
         del self._links[link]
+        self._strangers.pop(link, None)
         self.stirred.pop(link, None)
         self._past = [one + more for one, more in zip(self._past, _counts(link), strict=True)]
         self._closed.add(reason.split(":", 1)[0])

@@ -180,6 +180,14 @@ def test_one_sample_is_enough(name: str) -> None:
     assert broken(good_lines(), samples) == {name}
 
 
+def test_a_supervisor_that_is_not_answered_several_times_is_found() -> None:
+    for silent, found in ((2, set()), (judging.SILENT_MOST, {judging.SUPERVISED})):
+        samples = good_samples()
+        for at in range(silent):
+            samples[12 + at] = msgspec.structs.replace(samples[12 + at], answers=False)
+        assert broken(good_lines(), samples) == found
+
+
 def test_a_process_that_began_anew_has_ended_before() -> None:
     samples = good_samples()
     samples[15:] = [msgspec.structs.replace(one, began=14.0) for one in samples[15:]]

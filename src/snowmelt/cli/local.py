@@ -88,10 +88,18 @@ class LocalNode:
     """Which Python its process is: another one may have another version of Snowmelt."""
 
     def __init__(
-        self, name: str, port: int, folder: Path, options: list[str], home: LocalHost = HERE
+        self,
+        name: str,
+        port: int,
+        folder: Path,
+        options: list[str],
+        home: LocalHost = HERE,
+        http: int = 0,
     ) -> None:
         self.name = name
         self.port = port
+        self.http = http
+        """Where it shows its page, if it does."""
         self.folder = folder
         self.log = folder.with_suffix(".log")
         self._options = options
@@ -142,6 +150,7 @@ class LocalNode:
             )
         command = [*self._home.prefix, self.python, "-m", "snowmelt", "node", "--id", self.name]
         command += ["--listen", self.address, "--data", str(self.folder)]
+        command += ["--http", f"{self._home.host}:{self.http}"] if self.http else []
         with private(self.log) as log:
             self._process = self.popen(
                 [*command, *self._options],
@@ -228,14 +237,14 @@ class LocalCluster:
         self._etcd = read_coordinator(given.get("--coordinator", "disk"))
         homes = homes or [HERE] * nodes
         founder = f"{homes[0].host}:{ports[0]}"
-        shows = ["--http", f"{homes[0].host}:{http}"] if http else []
         self.nodes = [
             LocalNode(
                 f"n{one + 1}",
                 ports[one],
                 folder / f"n{one + 1}",
-                [*options, *shows] if one == 0 else [*options, "--join", founder],
+                options if one == 0 else [*options, "--join", founder],
                 homes[one],
+                http if one == 0 else 0,
             )
             for one in range(nodes)
         ]

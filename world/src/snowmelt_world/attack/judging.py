@@ -1,7 +1,7 @@
 """What must hold of a cluster that is attacked, judged from samples and from the honest account.
 
 1. Every node lives: its process is the one that began.
-2. Every node answers an honest client in time.
+2. Every node answers an honest client in time, and a supervisor who asks whether it lives.
 3. Honest clients keep their part of the rate that they had alone.
 4. Memory stays under its budget, and so does what is written to disks.
 5. No turn of a node's loop is too long, by its own thread's time.
@@ -24,6 +24,7 @@ from snowmelt_world.attack.watching import Sample, of
 MIB: Final = 1 << 20
 LIVES: Final = "every node lives"
 ANSWERS: Final = "every node answers in time"
+SUPERVISED: Final = "a supervisor is told that a node lives"
 RATE: Final = "honest clients keep their rate"
 MEMORY: Final = "memory stays under its budget"
 DISK: Final = "disks stay under their budget"
@@ -31,6 +32,8 @@ TURNS: Final = "no turn is too long"
 ITEMS: Final = "honest items are all there, once, in order"
 OTHERS: Final = "what others had is there"
 KEPT_OUT: Final = "nobody is let in, or heard, without a right"
+SILENT_MOST: Final = 3
+"""So often in turn a node does not answer a supervisor, and is started again."""
 THINGS_KEPT: Final = 3
 """So many things are laid down before."""
 
@@ -58,6 +61,7 @@ def judge(evidence: Evidence) -> tuple[dict[str, list[str]], list[str]]:
     properties = {
         LIVES: _lives(evidence),
         ANSWERS: _answers(evidence),
+        SUPERVISED: _supervised(evidence),
         RATE: _rates(evidence),
         MEMORY: _memory(evidence),
         DISK: _disk(evidence),
@@ -102,6 +106,18 @@ def _answers(evidence: Evidence) -> list[str]:
         for one in _honest_phases(evidence)
         for text in account.slow_probes(evidence.lines, one.begin, one.end, limit)
     ]
+
+
+def _supervised(evidence: Evidence) -> list[str]:
+    """A supervisor starts a node again that is silent several times."""
+    found = []
+    for target in evidence.setting.targets:
+        silent = 0
+        for one in _all(evidence, target.name):
+            silent = silent + 1 if one.lives and one.answers is False else 0
+            if silent == SILENT_MOST:
+                found.append(f"{_when(evidence, one.at)}: {target.name} did not answer /livez")
+    return found
 
 
 def _rates(evidence: Evidence) -> list[str]:

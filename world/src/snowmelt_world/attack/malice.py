@@ -5,9 +5,11 @@ What is new tomorrow is made, too.
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, get_args
 
+import msgspec
 from msgspec import inspect
 
 NUMBERS = (
@@ -73,8 +75,15 @@ class Malice:
         if isinstance(plain, str):
             return self._one_of(self._names, str)
         if isinstance(plain, bytes):
-            return self.chance.choice((*BYTES, plain[: len(plain) // 2]))
+            return self._packed(plain) or self.chance.choice((*BYTES, plain[: len(plain) // 2]))
         return self.chance.choice((None, 0, "q", [], plain))
+
+    def _packed(self, plain: bytes) -> bytes:
+        """What is packed in bytes, changed, as half of all; nothing where nothing is."""
+        if self.chance.random() < 0.5:
+            with suppress(ValueError, TypeError, OverflowError):
+                return msgspec.msgpack.encode(self.mutated(msgspec.msgpack.decode(plain)))
+        return b""
 
     def heard(self, told: Any) -> None:
         """Takes up the numbers and names of an answer."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.cli.local import HERE, LocalCluster, LocalHost
+from snowmelt.cli.local import HERE, LocalCluster, LocalHost, free_port
 from snowmelt.core.errors import SnowmeltError, Unavailable
 from snowmelt_world.attack import account, honest
 from snowmelt_world.attack.judging import Evidence, Phase, judge, rates
@@ -101,12 +101,13 @@ def own_cluster(
         heartbeat=0.5,
         homes=[home] * (NODES + 1),
         options=["--users", str(users), "--user", setting.node.user],
+        http=free_port(),
     )
     stack.enter_context(cluster)
     with _environment(setting.honest):
         cluster.start()
     return cluster, [
-        Target(one.name, "127.0.0.1", one.port, one.pid, str(one.folder))
+        Target(one.name, "127.0.0.1", one.port, one.pid, str(one.folder), one.http)
         for one in cluster.nodes[:NODES]
     ]
 

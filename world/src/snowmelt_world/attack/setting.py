@@ -41,6 +41,8 @@ class Target(msgspec.Struct, frozen=True):
     pid: int = 0
     """Of its process, where the attack has started it."""
     folder: str = ""
+    http: int = 0
+    """The port of its pages, if it shows any."""
 
     @property
     def address(self) -> str:

@@ -1,5 +1,7 @@
 """Who has no token: garbage, half words, silence, slow readers, wrong tokens, many connections.
 
+The same at the port of a node's pages, which a supervisor asks whether the node lives.
+
 Each way has a thread of its own, so that all of it is on at once, and no more than `EACH_SECOND`
 connections a second of the quick ways: an attacker that is only fast is a matter of the system.
 """
@@ -45,7 +47,7 @@ class Visit(NamedTuple):
 
 def attack(setting: AttackSetting, number: int, tally: Tally, goes_on: Goes) -> None:
     """Does all ways at once."""
-    ways = [_garbage, _half, _cut, _guesses, _silent, _drips, _hurried]
+    ways = [_garbage, _half, _cut, _guesses, _silent, _drips, _hurried, _pages, _half_pages]
     over = threading.Event()
     threads = [
         threading.Thread(
@@ -158,3 +160,37 @@ def _hurried(visit: Visit) -> None:
     some = [bare(visit.target) for _ in range(3)]
     for one in some:
         one.close()
+
+
+def _pages(visit: Visit) -> None:
+    """A request that is none, or wants what it may not have; the answer is read, or not."""
+    if not visit.target.http:
+        return
+    chance = visit.chance
+    words = (
+        ("GET", "HEAD", "POST", "PUT", "", "G" * 3_000),
+        ("/", "/do", "/events", "/enter?code=" + "a." * 200, "/item?position=²"),
+        ("HTTP/1.1", "HTTP/1.0", "SPDY", ""),
+    )
+    lines = [
+        " ".join(map(chance.choice, words)),
+        f"Host: {chance.choice(('localhost', 'evil.example', '[', ''))}",
+        f"Content-Length: {chance.choice(('0', '4096', '4097', '-1', '9' * 5_000, '²', ''))}",
+        f"Cookie: snowmelt_={chance.randbytes(9)!r}",
+        f"Authorization: Bearer {chance.randbytes(9)!r}",
+    ]
+    with socket.create_connection((visit.target.host, visit.target.http), 3.0) as stream:
+        stream.sendall("\r\n".join((*lines, "", "")).encode("latin-1"))
+        if chance.random() < 0.5:
+            stream.settimeout(0.05)
+            stream.recv(1_000)
+
+
+def _half_pages(visit: Visit) -> None:
+    """A request whose head or body never comes."""
+    if not visit.target.http:
+        return
+    whole = b"POST /do HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nx"
+    stream = socket.create_connection((visit.target.host, visit.target.http), 3.0)
+    visit.held.append(stream)
+    stream.sendall(whole if visit.chance.random() < 0.5 else whole[:30])

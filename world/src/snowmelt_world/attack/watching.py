@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from http.client import OK, HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final, Self
 
@@ -32,6 +33,8 @@ class Sample(msgspec.Struct, frozen=True):
     turn_event: str = ""
     began: float | None = None
     """When its process began, by our clock; another one is another process."""
+    answers: bool | None = None
+    """Whether its page tells a supervisor that it lives."""
 
 
 class Watch:
@@ -73,6 +76,7 @@ class Watch:
             turn=told.longest_turn_cpu if told else None,
             turn_event=told.longest_turn_event if told else "",
             began=now - told.seconds if told else None,
+            answers=_answers(target) if target.http else None,
         )
 
     def _asked(self, target: Target) -> NodeStatistics | None:
@@ -94,6 +98,17 @@ def runs(target: Target) -> bool:
     except OSError:
         return False
     return state not in "ZX"
+
+
+def _answers(target: Target) -> bool:
+    with suppress(OSError, HTTPException):
+        line = HTTPConnection(target.host, target.http, timeout=ASK_SECONDS)
+        try:
+            line.request("GET", "/livez")
+            return line.getresponse().status == OK
+        finally:
+            line.close()
+    return False
 
 
 def _memory(pid: int) -> int | None:

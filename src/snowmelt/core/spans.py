@@ -8,7 +8,7 @@ from operator import sub
 from struct import Struct, pack, unpack
 from typing import Final
 
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import POSITION_MAX, Interval
 
 _SPAN: Final = Struct("<2q")
 SPAN_BYTES: Final = _SPAN.size
@@ -41,8 +41,10 @@ def steps(some: Iterable[Interval]) -> list[int]:
 
 
 def stepped(row: Iterable[int]) -> list[Interval]:
-    """The stretches."""
+    """The stretches; raises `ValueError` for what can be none."""
     edges = list(accumulate(row))
+    if edges != sorted(edges) or (edges and not 0 <= edges[0] <= edges[-1] <= POSITION_MAX):
+        raise ValueError("stretches that are not one behind the other")
     return list(map(Interval, edges[::2], edges[1::2]))
 
 

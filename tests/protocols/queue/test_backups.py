@@ -10,6 +10,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.api.backups import BROKEN, Lot, Restore, Restored, Save, Saved
+from snowmelt.protocols.queue.api.deletes import Delete, Deleted
 from snowmelt.protocols.queue.api.settings import ANY
 from snowmelt.protocols.queue.leader.maintenance.saving import AT_ONCE, GIVES_WAY, READ_WITHIN
 from snowmelt.protocols.queue.state.segments import Segment, stored, unstored
@@ -158,6 +159,46 @@ def test_a_piece_that_is_no_piece_is_refused_and_changes_nothing(piece, prioriti
     assert made.said(Restore("q", 7, 0)) == Restored(1)
     made.said(Restore("q", 7, 1, last=True))
     assert made.said(calls.Describe("q")).ready == 0
+
+
+def status(tail):
+    return b"s", msgspec.msgpack.encode((tail, 0, 0, False, 0))
+
+
+def moments(first, stop):
+    """Of so many schedules."""
+    return tuple((b"ms%d" % at, b"\x91\x05") for at in range(first, stop))
+
+
+GROUP = msgspec.msgpack.encode((7, "r", 0, [[5, 6]], 0))
+WHOLES = {
+    "items above all that were given": [{"lots": (LOT,)}],
+    "a position that nobody can count to": [{"records": (status((1 << 64) - 1),)}],
+    "more schedules than there may be": [
+        {"records": moments(0, 200)},
+        {"records": moments(200, 400)},
+    ],
+    "an item of two groups": [
+        {"records": ((b"ga", GROUP), (b"gb", GROUP), status(9))},
+        {"lots": (LOT,)},
+    ],
+}
+
+
+@pytest.mark.parametrize("whole", WHOLES)
+def test_pieces_that_are_none_of_a_queue_together_are_refused(whole):
+    made = Alone.of()
+    made.said(Restore("q", 7, 0))
+    told, number = None, 1
+    for piece in (*WHOLES[whole], {"last": True}):
+        told = made.said(Restore("q", 7, number, **piece))
+        if isinstance(told, Declined):
+            break
+        number = told.next
+    assert isinstance(told, Declined)
+    made.killed()
+    assert "is being restored" in made.put(1).text
+    assert isinstance(made.said(Delete("q")), Deleted)
 
 
 def test_the_pieces_of_another_backup_are_refused():

@@ -1,11 +1,13 @@
 """A record that no leader wrote, by a member that lies or a disk: its queue stops, no node ends."""
 
+import msgspec
 import pytest
 from alone import Alone
 from cluster_bench import ClusterBench
 from msgspec.structs import replace
 
 from snowmelt.core.batch import Batch
+from snowmelt.core.instant import seconds
 from snowmelt.core.node import Persist
 from snowmelt.core.record import Write
 from snowmelt.protocols.queue.api import calls
@@ -43,6 +45,53 @@ def test_a_record_that_no_leader_wrote_stops_its_queue_and_no_other(odd):
     assert alone.said(calls.Describe("other")).ready == 1
     assert alone.node._terms.leaders.keys() == {"other"}
     assert not alone.node._copies.of("q").whole
+
+
+def packed(*fields):
+    return msgspec.msgpack.encode(fields)
+
+
+REST = None, False, b"", 0, 7
+"""Of a schedule: no expression, nothing skipped, no headers, no delay, and a priority."""
+ABSURD = {
+    "a position that nobody can count to": {b"s": packed((1 << 64) - 1, 0, 0, False, 0)},
+    "a position below all": {b"s": packed(-5, 0, 0, False, 0)},
+    "a bound above all": {b"s": packed(1, 0, 0, False, 0, 1 << 63)},
+    "more priorities than there are": {b"s": packed([1, 1, 1], 0, 0, False, 0)},
+    "moments of no schedule": {
+        b"ms": packed(5),
+        b"mt": packed(7),
+        b"qt": packed(b"x", "1s", "", 10**9, *REST[:-1], 0),
+    },
+    "a schedule of no priority": {b"ms": packed(5), b"qs": packed(b"x", "1s", "", 10**9, *REST)},
+    "a unique put that ends before it begins": {b"a" + bytes(16): packed((5, 1), 0)},
+    "an item that failed too often": {b"y" + bytes(8): packed(1, ((1 << 64) - 1, "why"))},
+    "a lease of what is below all": {b"l" + bytes(8): packed(("c-1", 1), [-9, 3], False)},
+    "a put that went nowhere": {b"pp": packed((), {3: (5, 1, 7)}, 1)},
+}
+
+
+@pytest.mark.parametrize("absurd", ABSURD)
+def test_records_that_read_and_can_not_be_end_no_node(absurd):
+    alone = Alone.of()
+    alone.said(calls.Open("other", QueueSettings()))
+    alone.put(1)
+    alone.flush()
+    changes = [Write(RECORD + b"q\0" + key, value) for key, value in ABSURD[absurd].items()]
+    alone.disk.ask(Persist(10**9, tuple(changes)))
+    alone.disk.flush()
+    for _ in range(2):
+        alone.start()
+        batch = Batch.of([b"one"])
+        for number in range(20):
+            unique = b"u%d" % number
+            put = calls.Put("q", "p", 10 + number, *map(bytes, (batch.offsets, batch.blob)))
+            alone.said(put)
+            alone.said(msgspec.structs.replace(put, producer="u", unique=unique))
+        alone.said(calls.Get("q", 9, 1 << 20, seconds(0)))
+        alone.wait(seconds(100))
+        alone.flush()
+    assert alone.said(calls.Describe("other")).queue == "other"
 
 
 def hurt_homes(bench, queue, hurt):

@@ -70,9 +70,10 @@ class What(msgspec.Struct, frozen=True, array_like=True):
         1090
         """
         if self.cron is None:
-            return max(moment, at - (at - moment) % self.interval) + self.interval
-        found = self.cron.after(at // 10**9)
-        return None if found is None else found * 10**9
+            found = max(moment, at - (at - moment) % self.interval) + self.interval
+            return found if found < NEVER else None
+        second = self.cron.after(at // 10**9)
+        return None if second is None else second * 10**9
 
     def labels(self, name: str, moment: int) -> bytes:
         """The headers, and the key, of the item that it puts for a moment."""

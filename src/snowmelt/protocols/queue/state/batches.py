@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from operator import sub
 from struct import Struct
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
+from snowmelt.core.ahead import Count
 from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet, merged
 from snowmelt.core.keys import key_at, part, unpacked
 from snowmelt.core.spans import steps
@@ -24,6 +25,7 @@ from snowmelt.protocols.queue.state.blocks import (
     STAGED,
     Block,
     Living,
+    Term,
     lefts,
     packed_live,
     unpacked_live,
@@ -84,11 +86,11 @@ Within = tuple[StoredBatch, int, int]
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
-    counts: list[int]
-    sizes: list[int]
-    terms: list[int]
+    counts: list[Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]]
+    sizes: list[Count]
+    terms: list[Term]
     live: bytes
-    places: dict[int, int] = {}
+    places: dict[Count, Count] = {}
     """Of those that have places of their own, where these begin, counted from `STAGED`."""
     numbers: list[int] = []
 
@@ -449,6 +451,8 @@ class Batches:
         stops = list(accumulate(kept.counts, initial=start))[1:]
         term = kept.terms[0]
         terms = {at: one for at, one in enumerate(kept.terms) if one != term}
+        if stops[-1] > STAGED:
+            raise ValueError(f"no position is {stops[-1]}")
         whole = Interval(start, stops[-1])
         starts = (start, *stops)
         shifts = {one: at + STAGED - starts[one] for one, at in kept.places.items()}

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -11,6 +11,8 @@ from snowmelt.core.spans import SPAN_BYTES, spans, stretches
 
 BATCH_BYTES: Final = 4
 """What a record takes for each batch, about."""
+Term = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+"""As it stands in the key of a body."""
 STAGED: Final = 1 << 60
 """Here begin the places of what was staged; no position is as high."""
 

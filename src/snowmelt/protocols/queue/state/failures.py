@@ -3,13 +3,15 @@
 After too many failures an item is dead.
 """
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
+from snowmelt.core.ahead import Count
 from snowmelt.core.failures import failed
 from snowmelt.core.interval import Interval, IntervalSet, without
 from snowmelt.core.pieces import Pieces
+from snowmelt.protocols.queue.api.calls import REASON_BYTES_MAX
 from snowmelt.protocols.queue.state.batches import Batches
 
 REASON_COST: Final = 100
@@ -19,8 +21,8 @@ REASON_COST: Final = 100
 class Failure(msgspec.Struct, frozen=True, array_like=True):
     """How often an item was delivered in vain, and why the last time."""
 
-    times: int
-    reason: str
+    times: Count
+    reason: Annotated[str, msgspec.Meta(max_length=REASON_BYTES_MAX)]
     dead: bool = False
     """Whether it is not delivered again."""
 

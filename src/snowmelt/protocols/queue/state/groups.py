@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ahead import Count, Whole
 from snowmelt.core.interval import Interval
 from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.calling import Declined
@@ -31,15 +32,15 @@ class GroupState(msgspec.Struct, array_like=True):
     ([Interval(start=0, stop=2)], 2, [Interval(start=2, stop=3), Interval(start=8, stop=9)])
     """
 
-    lease: int
+    lease: Whole
     reader: str
     """Who began with this lease; the same one gets the same lease again."""
-    done: int
+    done: Count
     held: list[Interval]
     """What it was given and is not done with, in the order in which it was given."""
-    heard: int
+    heard: Whole
     """When it was last given something or done with something, by the wall clock."""
-    located: int = 0
+    located: Count = 0
     """So many of its items it has asked the places of: whoever did may have read them."""
 
     @property

@@ -73,4 +73,6 @@ class KeysByPosition:
         return self._pages.get(int.from_bytes(key[1:]))
 
     def restore(self, key: bytes, row: bytes) -> None:
+        if len(row) % KEY_BYTES or len(row) > len(_NONE):
+            raise ValueError(f"{len(row)} bytes are no page of keys")
         self._pages[int.from_bytes(key[1:])] = row

@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ahead import Count, Number
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 
@@ -28,7 +29,7 @@ _UNNAMED_PREFIX: Final = "c-"
 FORGET_AFTER: Final = 86_400 * 10**9
 LOOK_EACH: Final = 10**9
 """So often it is looked whether one is to be forgotten."""
-Edges = tuple[int, ...]
+Edges = tuple[Count, ...]
 """Where the items of a put are, by priority: a start, its stop, the next start."""
 NOT_REMEMBERED: Final = (0, 0)
 
@@ -79,10 +80,10 @@ class ProducerSnapshot(msgspec.Struct, frozen=True, array_like=True):
 
     numbers: tuple[Interval, ...]
     """Those that an earlier version wrote here."""
-    recent: dict[int, Edges]
-    seen: int
-    refused: dict[int, dict[str, int]] = {}
-    floor: int = 0
+    recent: dict[Count, Edges]
+    seen: Number
+    refused: dict[Count, dict[str, Count]] = {}
+    floor: Count = 0
     """It rises between two writings of the second record, and what it refuses stays refused."""
 
 
@@ -91,7 +92,7 @@ class KeptNumbers(msgspec.Struct, frozen=True, array_like=True):
 
     numbers: tuple[Interval, ...]
     closed: tuple[Interval, ...]
-    floor: int
+    floor: Count
 
 
 class Producers:
@@ -334,6 +335,8 @@ class Producers:
             known.recent, known.refused, known.seen = head.recent, head.refused, head.seen
             numbers, known.folded = head.numbers, known.folded or len(head.numbers) > 0
             known.floor = max(known.floor, head.floor)
+            for edges in known.recent.values():
+                intervals(edges)
             for number in known.recent:
                 known.numbers.add(Interval(number, number + 1))
         else:
@@ -361,6 +364,15 @@ class _Heard(msgspec.Struct, frozen=True, array_like=True):
 def heard_at(value: bytes) -> int:
     """When a producer last put something, by the wall clock, as its first record says."""
     return msgspec.msgpack.decode(value, type=_Heard).seen
+
+
+def intervals(edges: Edges) -> list[Interval]:
+    """These as intervals; raises `ValueError` for what are none.
+
+    >>> intervals((0, 3, 9, 10))
+    [Interval(start=0, stop=3), Interval(start=9, stop=10)]
+    """
+    return [Interval(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def _number_of(recent: dict[int, Edges], position: int) -> int | None:

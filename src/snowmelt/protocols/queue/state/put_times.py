@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ahead import Number
 from snowmelt.core.instant import SECOND
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.state.blocks import Living
@@ -28,7 +29,7 @@ SHARE: Final = 32
 FEW: Final = 32
 """So many are not looked through."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODE: Final = msgspec.msgpack.Decoder(int).decode
+_DECODE: Final = msgspec.msgpack.Decoder(Number).decode
 
 
 class PutTimes:
@@ -122,7 +123,10 @@ class PutTimes:
 
     def restore(self, key: bytes, value: bytes) -> None:
         """From a record; they come in the order of their keys."""
-        self._starts.append(int.from_bytes(key[1:]))
+        start = int.from_bytes(key[1:])
+        if self._starts and start <= self._starts[-1]:
+            raise ValueError(f"position {start} has its time behind {self._starts[-1]}")
+        self._starts.append(start)
         self._walls.append(_DECODE(value))
 
 

@@ -30,10 +30,11 @@ A record has a key whose first byte is its kind:
 
 from bisect import insort
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
+from snowmelt.core.ahead import Count, Number
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, IntervalSet, without
 from snowmelt.core.names import OperationId
@@ -58,7 +59,7 @@ from snowmelt.protocols.queue.state.state import (
     QueueState,
     keep_keys,
 )
-from snowmelt.protocols.queue.state.tails import Tails
+from snowmelt.protocols.queue.state.tails import PRIORITY_BITS, Tails
 from snowmelt.protocols.queue.state.transactions import TransactionName, Transactions
 from snowmelt.protocols.queue.state.uniques import Uniques
 
@@ -69,16 +70,20 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.decode
 
 
+Given = Annotated[int, msgspec.Meta(ge=0, lt=1 << (PRIORITY_BITS - 1))]
+"""So many positions, of which each has room for as many more."""
+
+
 class StatusRecord(msgspec.Struct, frozen=True, array_like=True):
     """How many were put, and what became of them."""
 
-    tail: int | list[int]
+    tail: Given | list[Given]
     """Of each priority, where there are several."""
-    done: int
-    lost: int
+    done: Count
+    lost: Count
     paused: bool
-    redriving: int
-    bound: int = 0
+    redriving: Count
+    bound: Given = 0
     keeps: bool = False
     counts: ItemCounts = msgspec.field(default_factory=ItemCounts)
 
@@ -268,8 +273,7 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
     match key[:1]:
         case b"s":
             kept = _DECODE(value, type=StatusRecord)
-            tails = [kept.tail] if isinstance(kept.tail, int) else kept.tail
-            state.tails[: len(tails)] = tails
+            state.tails.given([kept.tail] if isinstance(kept.tail, int) else kept.tail)
             state.done, state.lost = kept.done, kept.lost
             state.paused, state.redriving, state.bound = kept.paused, kept.redriving, kept.bound
             state.keeps, state.counts = kept.keeps, kept.counts
@@ -286,10 +290,10 @@ def _restore(state: QueueState, key: bytes, value: bytes) -> None:
         case b"e":
             state.enders[int.from_bytes(rest)] = _DECODE(value, type=OperationId)
         case b"y":
-            stop, failure = _DECODE(value, type=tuple[int, Failure])
+            stop, failure = _DECODE(value, type=tuple[Count, Failure])
             state.failures.restore(Interval(int.from_bytes(rest), stop), failure)
         case b"z":
-            stop, due = _DECODE(value, type=tuple[int, int])
+            stop, due = _DECODE(value, type=tuple[Count, Number])
             start = int.from_bytes(rest)
             state.delays.restore(Interval(start, stop), due)
             insort(state.dues, (due, start, stop))

@@ -11,8 +11,10 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ahead import Count
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.state.batches import SPREAD, StoredBatch
+from snowmelt.protocols.queue.state.blocks import Term
 
 KIND: Final = b"x"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -21,8 +23,8 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 class Lies(msgspec.Struct, frozen=True, array_like=True):
     """Where the bodies of one batch are; this is also its record."""
 
-    stop: int
-    term: int
+    stop: Count
+    term: Term
     nodes: tuple[str, ...]
     """The names of their disks."""
 
@@ -87,7 +89,7 @@ class Spread:
 
     def restore(self, key: bytes, value: bytes) -> None:
         place, lies = int.from_bytes(key[1:]), _DECODE(value)
-        self.held[place] = lies
+        self.held[Interval(place, lies.stop).start] = lies
         self._next = max(self._next, lies.stop)
 
 

@@ -12,9 +12,10 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ahead import Count, Number
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.queue.state.batches import SPREAD, StoredBatch
-from snowmelt.protocols.queue.state.blocks import STAGED
+from snowmelt.protocols.queue.state.blocks import STAGED, Term
 from snowmelt.protocols.queue.state.transactions import TransactionName
 
 KIND: Final = b"w"
@@ -29,14 +30,14 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 class StagedBatch(msgspec.Struct, frozen=True, array_like=True):
     """One batch that waits; this is also its record."""
 
-    stop: int
-    size: int
-    term: int
-    due: int
+    stop: Count
+    size: Count
+    term: Term
+    due: Number
     """When its items are due, by the wall clock; 0 for at once."""
-    until: int
+    until: Number
     """When it is dropped."""
-    priority: int | bytes = 0
+    priority: Count | bytes = 0
     """Or the keys of its items."""
     owner: str = ""
     """The user whose producer put it: no other user publishes it."""
@@ -163,9 +164,10 @@ class StagedBatches:
     def restore(self, key: bytes, value: bytes) -> None:
         """From a record; that of the next place comes first."""
         if key == NEXT:
-            self._next = msgspec.msgpack.decode(value, type=int)
+            self._next = msgspec.msgpack.decode(value, type=Count)
         else:
-            self._add(int.from_bytes(key[1:]), _DECODE(value))
+            place, held = int.from_bytes(key[1:]), _DECODE(value)
+            self._add(Interval(place, held.stop).start, held)
 
     def begin_above(self, published: Iterable[StoredBatch]) -> None:
         """Which place is next could not be read: it is above all that are known."""

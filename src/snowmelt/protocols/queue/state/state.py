@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ahead import Whole
 from snowmelt.core.errors import LEASE_ENDED
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, IntervalSet, without
@@ -81,17 +82,17 @@ class Lease(msgspec.Struct):
 class ItemCounts(msgspec.Struct, array_like=True):
     """What became of items, besides those that were acknowledged or lost; it only grows."""
 
-    returned: int = 0
+    returned: Whole = 0
     """How often one that was delivered came back, for whatever reason."""
-    failed: int = 0
+    failed: Whole = 0
     """How often with a reason: the delivery failed, or the lease ended."""
-    expired: int = 0
+    expired: Whole = 0
     """How often since the lease ended."""
-    died: int = 0
+    died: Whole = 0
     """How often one was set aside as dead."""
-    purged: int = 0
+    purged: Whole = 0
     """How many were removed, or had no room on the disk and were never told."""
-    aged: int = 0
+    aged: Whole = 0
     """How many were older than the queue's retention."""
 
 

@@ -57,6 +57,12 @@ class Tails(list[int]):
         """What was left out, if any: nothing stands there, though it was told perhaps."""
         self._changed = changed
 
+    def given(self, tails: list[int]) -> None:
+        """As it was written down; raises `ValueError` for more priorities than there are."""
+        if len(tails) > len(self):
+            raise ValueError(f"{len(tails)} priorities, and {len(self)} are there")
+        self[: len(tails)] = tails
+
     def raise_to(self, stops: Iterable[int], leap: int = 0) -> None:
         """Positions below these were given, and of each priority perhaps so many more."""
         for stop in filter(None, stops):

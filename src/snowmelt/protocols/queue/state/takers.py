@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.ahead import Unsigned, Whole
 from snowmelt.core.names import OperationId
 
 CLIENTS_MAX: Final = 10_000
@@ -75,4 +76,4 @@ class Takers:
         return None if known is None else _ENCODE(known)
 
     def restore(self, key: bytes, value: bytes) -> None:
-        self._known[key[1:].decode()] = msgspec.msgpack.decode(value, type=tuple[int, int])
+        self._known[key[1:].decode()] = msgspec.msgpack.decode(value, type=tuple[Whole, Unsigned])

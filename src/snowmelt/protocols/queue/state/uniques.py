@@ -19,9 +19,9 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval
+from snowmelt.core.ahead import Number
 from snowmelt.protocols.queue.state.blocks import Living
-from snowmelt.protocols.queue.state.producers import Edges
+from snowmelt.protocols.queue.state.producers import Edges, intervals
 
 UNIQUES: Final = b"a"
 UNIQUE_MAX: Final = 1_000_000
@@ -35,7 +35,7 @@ class UniquePut(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What was put under a key; this is also its record."""
 
     edges: Edges
-    until: int
+    until: Number
     """For so long it stays so by the wall clock, whatever becomes of it; 0: no longer."""
 
 
@@ -45,6 +45,7 @@ _DECODE: Final = msgspec.msgpack.Decoder(UniquePut).decode
 class Uniques:
     """Of one queue.
 
+    >>> from snowmelt.core.interval import Interval
     >>> from snowmelt.protocols.queue.state.batches import Batches, StoredBatch
     >>> batches = Batches({})
     >>> batches.add(StoredBatch(0, 1, 10, 1))
@@ -70,10 +71,7 @@ class Uniques:
         return None if known is None or self._is_over(known, wall) else known.edges
 
     def _is_over(self, known: UniquePut, wall: int) -> bool:
-        edges = known.edges
-        return known.until <= wall and not any(
-            map(self._live.touches, map(Interval, edges[::2], edges[1::2]))
-        )
+        return known.until <= wall and not any(map(self._live.touches, intervals(known.edges)))
 
     def note(self, name: bytes, edges: Edges, until: int, wall: int) -> None:
         """This was put under a key of which nothing is there."""
@@ -108,7 +106,8 @@ class Uniques:
         return None if known is None else _ENCODE(known)
 
     def restore(self, key: bytes, value: bytes) -> None:
-        self._known[key[1:]] = _DECODE(value)
+        self._known[key[1:]] = known = _DECODE(value)
+        intervals(known.edges)
 
 
 def _digest(name: bytes) -> bytes:

@@ -5,7 +5,9 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval, merged, without
+from snowmelt.core.keys import KEY_BYTES
 from snowmelt.core.names import OperationId
+from snowmelt.core.record import UNREADABLE
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api.backups import (
     BROKEN,
@@ -64,13 +66,22 @@ class Restoring(LeaderPart):
             behind, wrong = _in_order(ask.lots, known.behind)
         if wrong:
             return Declined("BadOption", f"piece {ask.number} of the backup does not read: {wrong}")
-        for lot in ask.lots:
-            self._take_in(lot)
-        bring_in(state, ask.records)
+        try:
+            for lot in ask.lots:
+                self._take_in(lot)
+            bring_in(state, ask.records)
+            if ask.last:  # rule 8
+                find_ready(state)
+                wrong = _apart(state)
+        except UNREADABLE as error:  # each piece is well, and all of them together are not
+            wrong = f"{type(error).__name__} {error}"
+        if wrong:
+            state.restoring = Restoration(ask.backup, BROKEN)
+            state.changed[RESTORING] = None
+            return broken(queue, wrong)
         state.restoring = Restoration(ask.backup, ask.number + 1, behind, ask.last)
         state.changed[RESTORING] = None
-        if ask.last:  # rule 8
-            find_ready(state)
+        if ask.last:
             if self._parted is not None:
                 self._parted.opened()
             self._outbox.wake(self._outbox.now)
@@ -96,6 +107,14 @@ def no_room(queue: str) -> Declined:
         f"{queue}"
     )
     return Declined("DiskFull", text)
+
+
+def broken(queue: str, why: str) -> Declined:
+    """What came of it is none."""
+    text = (
+        f"the backup is none of a queue: {why}; what came of it goes with: snowmelt delete {queue}"
+    )
+    return Declined("BadOption", text)
 
 
 def closed(state: QueueState, queue: str) -> Declined:
@@ -143,6 +162,21 @@ def _problem(ask: Restore, state: QueueState) -> str:
     return _of_records(ask, state)
 
 
+def _apart(state: QueueState) -> str:
+    """Why not each item is in one place, below what was given and with its key."""
+    live = state.batches.live
+    delayed = [part for where, _ in state.delays for part in live.common(where)]
+    parts = [*state.ready, *state.dead, *delayed, *state.groups.held(live)]
+    if sum([part.size for part in parts]) != live.total:
+        return "an item is in two places"
+    for part in live:
+        if state.tails.never_given(part):
+            return f"nothing was put at {part}"
+        if state.keyed is not None and len(state.keys.row(part)) != KEY_BYTES * part.size:
+            return f"priorities of {part} are missing"
+    return ""
+
+
 def _of_records(ask: Restore, state: QueueState) -> str:
     """They are such as a state tells: read into one, it tells the same.
 
@@ -158,7 +192,7 @@ def _of_records(ask: Restore, state: QueueState) -> str:
     try:
         bring_in(scratch, ask.records)
         told = {key: value for key, value in records(scratch).items() if key in dict(ask.records)}
-    except (ValueError, KeyError, IndexError, OverflowError, msgspec.MsgspecError) as error:
+    except UNREADABLE as error:
         return f"its records: {type(error).__name__} {error}"
     for key, value in ask.records:
         if key not in told or (told[key] != value and key[:1] not in (HEAD, NUMBERS)):

@@ -136,7 +136,7 @@ class Scheduling(LeaderPart):
         if not schedules.what:
             return
         wall = outbox.clock
-        due = sorted([(one.next, name) for name, one in schedules.moments.items()])
+        due = sorted([(schedules.moments[name].next, name) for name in schedules.what])
         for moment, name in due:
             if moment > wall:
                 break
@@ -144,7 +144,7 @@ class Scheduling(LeaderPart):
             if wait:
                 outbox.wake(later(outbox.now, wait))
                 return
-        following = min([one.next for one in schedules.moments.values()])
+        following = min([schedules.moments[name].next for name in schedules.what])
         if following > wall:
             outbox.wake(later(outbox.now, Duration(min(following - wall, LOOK_EACH))))
 
@@ -161,7 +161,7 @@ class Scheduling(LeaderPart):
             if first > wall:
                 return Duration(0)
             put = self._put(name, what, first)
-        if never(self._home, 1, put.size):  # rule 4
+        if put_problem(put, 1, self._home.settings) or never(self._home, 1, put.size):  # rule 4
             self._outbox.note(f"{self._home.queue}: what schedule {name} puts never fits")
             return self._goes_on(name, what.after(moment, wall))
         if self._disk.full or self._withdrawing.full or self._withdrawing.unsure:

@@ -1,7 +1,11 @@
 """Who runs tests, what none of them looks through, and that Ctrl-C reaches them."""
 
 import gc
+import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,6 +19,10 @@ settings.load_profile("ci")
 
 LocalNode.popen = warm.Popen
 
+MAKING = pytest.StashKey["subprocess.Popen[bytes]"]()
+"""What writes down Spark's classes, while tests are collected."""
+MAKING_SECONDS = 120
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -27,14 +35,35 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     option = session.config.option
     if not option.forks or option.collectonly or session.testsfailed:
         return None
+    if MAKING in session.config.stash:
+        try:
+            session.config.stash[MAKING].wait(MAKING_SECONDS)
+        except subprocess.TimeoutExpired:  # tests do without
+            session.config.stash[MAKING].kill()
     forks.run(session, *forks.counts(option.forks))
     return True
 
 
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     """In the background SIGINT may be ignored, also by what tests start; some of them send it."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if session.config.option.forks and not session.config.option.collectonly:
+        _make_classes(session.config)
+
+
+def _make_classes(config: pytest.Config) -> None:
+    from snowmelt_world.standalone import CLASSES  # noqa: PLC0415  few tests need Spark
+
+    if not CLASSES.exists():
+        config.stash[MAKING] = subprocess.Popen(
+            [sys.executable, "-m", "spark.classes"],
+            cwd=Path(__file__).parent,
+            env=os.environ | {"PYTHONPATH": warm.PRELOADED},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 def pytest_collectstart() -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from cli.program import snowmelt
-from snowmelt_world.standalone import QUICK
+from snowmelt_world.standalone import quick
 from warm import PRELOADED
 
 
 @pytest.mark.timeout(600)  # half a minute; more where other tests have the cores
 def test_the_demo_loses_a_node_and_no_event(tmp_path: Path) -> None:
     words = ("demo", "--kill", "--events", "5000", "--out", str(tmp_path))
-    ended = snowmelt(*words, seconds=580, JDK_JAVA_OPTIONS=QUICK, PYTHONPATH=PRELOADED)
+    ended = snowmelt(*words, seconds=580, JDK_JAVA_OPTIONS=quick(), PYTHONPATH=PRELOADED)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "Killed n" in ended.stdout
     assert "In the browser, once they run: http://127.0.0.1:" in ended.stdout

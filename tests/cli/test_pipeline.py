@@ -10,7 +10,7 @@ import pytest
 import snowmelt as library
 from cli.program import snowmelt
 from snowmelt.cli.local import LocalCluster, free_port
-from snowmelt_world.standalone import QUICK
+from snowmelt_world.standalone import quick
 
 WORDS = Path(__file__).parents[2] / "examples" / "words" / "pipeline.py"
 COPIES = """
@@ -83,9 +83,9 @@ def test_the_example_runs_on_spark_and_ends(cluster: LocalCluster, tmp_path: Pat
     with library.connect(cluster.url) as connection:
         connection.fifo("lines").put_many([b"a yellow elephant, and a mouse", b"", b"purple"])
     places = str(tmp_path / "places")
-    quick = ("--conf", f"spark.driver.extraJavaOptions={QUICK}")
+    java = ("--conf", f"spark.driver.extraJavaOptions={quick()}")
     where = ("--url", cluster.url, "--checkpoints", places)
-    ended = snowmelt("pipeline", "run", str(WORDS), *where, *quick, "--drain", seconds=110)
+    ended = snowmelt("pipeline", "run", str(WORDS), *where, *java, "--drain", seconds=110)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     with library.connect(cluster.url) as connection:

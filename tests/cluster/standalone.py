@@ -10,7 +10,7 @@ import pyspark
 import snowmelt
 from snowmelt.cli.local import free_port
 from snowmelt.spark.java import find_java
-from snowmelt_world.standalone import QUICK, Standalone
+from snowmelt_world.standalone import Standalone, quick
 
 HOME = Path(pyspark.__file__).parent
 BIN = str(Path(sys.prefix, "bin"))
@@ -20,8 +20,8 @@ SMALL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
-    "spark.driver.extraJavaOptions": QUICK,
-    "spark.executor.extraJavaOptions": QUICK,
+    "spark.driver.extraJavaOptions": quick(),
+    "spark.executor.extraJavaOptions": quick(),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",

@@ -7,16 +7,15 @@ from pyspark.sql import SparkSession
 
 import warm
 from snowmelt.spark import session
-from snowmelt_world.standalone import QUICK
+from snowmelt_world.standalone import quick
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    # Tests are short: code compiled fast serves them better than fast code.
-    quick = {"spark.driver.extraJavaOptions": QUICK}
+    java = {"spark.driver.extraJavaOptions": quick()}
     tables = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("tables"))}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", warm.PRELOADED)
-        made = session("tests", master="local[2]", **quick, **tables)
+        made = session("tests", master="local[2]", **java, **tables)
     yield made
     made.stop()

@@ -1,4 +1,4 @@
-"""What starts quickly in tests is what it would be: Spark's Pythons are forked from the first."""
+"""What starts quickly in tests is what it would be: Java with its classes, Spark's Pythons."""
 
 import os
 import signal
@@ -10,7 +10,31 @@ from pathlib import Path
 import pytest
 
 import warm
+from snowmelt.spark.java import find_java
+from snowmelt_world import standalone
 from spark.cluster import wait_until
+
+
+def told(options: str) -> tuple[int, bytes, int]:
+    """How it ended, what it said, and how many lines its version has."""
+    java = find_java().home / "bin" / "java"
+    done = subprocess.run(
+        [java, *options.split(), "-version"], capture_output=True, check=False, timeout=60
+    )
+    return done.returncode, done.stdout, done.stderr.count(b"\n")
+
+
+def test_a_java_goes_on_without_classes_that_are_not_its_own_and_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "spark.jsa"
+    monkeypatch.setattr(standalone, "CLASSES", file)
+    alone = told(standalone.quick())
+    assert (alone[0], alone[1], "jsa" in standalone.quick()) == (0, b"", False)
+    for content in (b"", b"of another" * 10_000):
+        file.write_bytes(content)
+        assert "jsa" in standalone.quick()
+        assert told(standalone.quick()) == alone
 
 
 def started() -> "subprocess.Popen[bytes]":
@@ -45,10 +69,15 @@ def test_a_python_of_spark_is_forked_from_the_first_and_ends_with_who_was_starte
     with started() as first:
         port_of(first)
         with started() as second:
+            assert second.stdin is not None
             with socket.create_connection(("127.0.0.1", port_of(second)), 60) as line:
-                daemon = parent(int.from_bytes(line.recv(4)))
-            forking = parent(daemon)
-            assert parent(forking) == first.pid
+                worker = int.from_bytes(line.recv(4))
+                daemon = parent(worker)
+                forking = parent(daemon)
+                assert parent(forking) == first.pid
+                second.stdin.write(worker.to_bytes(4))  # by its ends it is told whom to end
+                second.stdin.flush()
+                assert gone(worker)  # so it forks no more: what a signal raises there is lost
             second.send_signal(ending)
             second.wait(60)
             assert gone(daemon)

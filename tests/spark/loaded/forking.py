@@ -45,10 +45,10 @@ def begin(*, first: bool) -> None:
 
 
 def _name() -> str:
-    """Where one is found that this Java started, and that loaded by the same variables."""
-    variables = [os.environ.get(one) for one in ("PYTHONPATH", "PYTHONHASHSEED")]
-    alike = blake2b(json.dumps([sys.executable, *variables]).encode(), digest_size=8)
-    return f"\0snowmelt-tests-{os.getppid()}-{alike.hexdigest()}"
+    """Where one is found that this Java started."""
+    alike = [sys.executable, os.environ.get("PYTHONHASHSEED")]
+    digest = blake2b(json.dumps(alike).encode(), digest_size=8)
+    return f"\0snowmelt-tests-{os.getppid()}-{digest.hexdigest()}"
 
 
 def _bound(line: socket.socket) -> bool:
@@ -135,6 +135,8 @@ def _become(asked: int, *ends: int) -> None:
     with os.fdopen(asked) as file:
         words, folder, variables = json.load(file)
     os.chdir(folder)
+    before, now = (one.get("PYTHONPATH", "").split(os.pathsep) for one in (os.environ, variables))
+    sys.path[:] = [*filter(None, now), *(one for one in sys.path if one not in before)]
     os.environ.clear()
     os.environ.update(variables)
     sys.argv[1:] = words[1:]

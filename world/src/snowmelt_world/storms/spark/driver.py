@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from snowmelt.spark.failing import cause_of
 from snowmelt.spark.session import JAVA_OPTIONS, session
-from snowmelt_world.standalone import QUICK
+from snowmelt_world.standalone import quick
 from snowmelt_world.storms.spark.load import DONE, GROUP, SINK, SOURCES, StreamLoad
 
 MASTER = "local[2,2]"
@@ -67,10 +67,9 @@ def watch(query: StreamingQuery) -> None:
 
 def main() -> int:
     load = msgspec.json.decode(sys.argv[1], type=StreamLoad)
-    # It lives for seconds: code compiled fast serves it better than fast code.
-    small = {"spark.executor.extraJavaOptions": QUICK, "spark.executor.memory": "512m"}
+    small = {"spark.executor.extraJavaOptions": quick(), "spark.executor.memory": "512m"}
     where = {"master": load.master, **small} if load.master else {"master": MASTER}
-    spark = session("chaos", **where, **{JAVA_OPTIONS: QUICK})
+    spark = session("chaos", **where, **{JAVA_OPTIONS: quick()})
     try:
         watch(started(spark, load, sys.argv[2]))
     except StreamingQueryException as error:

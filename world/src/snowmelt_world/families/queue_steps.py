@@ -296,6 +296,8 @@ class StepUsers:
     def __init__(self, stage: Stage, ledger: StepLedger) -> None:
         self._stage = stage
         self.ledger = ledger
+        self.alone = False
+        """Whether each queue has one copy, in one partition: its home is missed with its node."""
         self._over = False
 
     def add(self, dice: Random, nodes: int, end: Instant) -> None:
@@ -306,6 +308,8 @@ class StepUsers:
             deliveries_max=1_000,
             partitions=dice.choice((1, 1, 2)),
         )
+        if self.alone:
+            settings = msgspec.structs.replace(settings, replicas=1, partitions=1)
         users: list[StepUser] = []
         for number in range(dice.randint(2, 4)):
             one = StepUser(self._stage, f"z{number}", Random(dice.random()), self.ledger)

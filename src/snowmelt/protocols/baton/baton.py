@@ -217,6 +217,8 @@ class LocalBaton:
     def settle(self, now: Instant) -> Effects:
         """After anything that may have moved the token: passes it on, and grants it."""
         effects = self.relay.pass_on(now)
+        if self.relay.walks:
+            self._by(now)
         if (ticket := self.relay.offered) is not None:
             want = self.give_up(ticket, now)
             assert want is not None, f"a turn of {self.name} is for {ticket}, who is not here"
@@ -282,7 +284,8 @@ class LocalBaton:
         effects += self.settle(now)
         token = self.relay.token
         holder = None if token is None else token.holder
-        ends = (self.wants.due(), None if holder is None else holder.expires)
+        walks = now if self.relay.walks else None
+        ends = (self.wants.due(), None if holder is None else holder.expires, walks)
         self.due = min((one for one in ends if one is not None), default=None)
         return effects
 
@@ -291,8 +294,11 @@ class LocalBaton:
         effects: Effects = []
         timeout = self._here.settings.arrow.timeout
         for want in self.wants.all():
+            if not self._here.steps:
+                break  # the others on the next beat
             patience = timeout << min(len(want.places) - 1, DOUBLINGS_MAX)
             if now - want.asked >= patience and not self.relay.stands(want.places[-1], now):
+                self._here.steps -= 1
                 effects += self._ask(want, now)
         return effects + self.relay.beat(now) + self.settle(now)
 

@@ -11,6 +11,8 @@ from snowmelt.protocols.calling import Payers
 from snowmelt.protocols.membership import View
 
 NEVER: Final = Instant(2**63)
+STEPS_AT_ONCE: Final = 200
+"""In one event: a step takes up to 0.2 ms."""
 
 
 class NodeContext:
@@ -43,6 +45,8 @@ class NodeContext:
         """This node's own, as the views have it."""
         self.again = False
         """Whether it is not the first on its disk."""
+        self.steps = STEPS_AT_ONCE
+        """So many steps may tokens still go here in this event, of places nobody wants any more."""
         self._members: dict[NodeId, int] = {}
         self._place: HeldAt | None = None
 

@@ -31,7 +31,7 @@ from snowmelt.protocols.arrow.rings import neighbours
 from snowmelt.protocols.baton import calls, messages
 from snowmelt.protocols.baton.arrows import AT_ONCE, Arrows, Went
 from snowmelt.protocols.baton.baton import LocalBaton, behind, knows, refused
-from snowmelt.protocols.baton.context import NEVER, NodeContext
+from snowmelt.protocols.baton.context import NEVER, STEPS_AT_ONCE, NodeContext
 from snowmelt.protocols.baton.ended_holds import EndReason
 from snowmelt.protocols.baton.names import Involved, Names, keep_many
 from snowmelt.protocols.baton.registrar import Registrar
@@ -47,6 +47,8 @@ LOOKED_AT: Final = 100
 PARTS: Final = 20
 """Where there are more, the next of them have their turn when so little of a beat is over. So 2,000
 names have their look each beat, in a fifth of the processor, and 10,000 in five beats."""
+PLACES_AT_ONCE: Final = 2_000
+"""Once the names of an event have so many places, the others have their turn in the next."""
 PLACES_MAX: Final = 5_000
 """So many of one name are asked for at one node at a time; a look at them takes milliseconds."""
 ALL_PLACES_MAX: Final = 100_000
@@ -93,6 +95,7 @@ class BatonNode:
 
     def handle(self, event: Event[messages.Message], now: Instant) -> Effects:
         """One door in. Whoever slept may be woken by any event, so rule 9 is looked at first."""
+        self._here.steps = STEPS_AT_ONCE
         if self._here.view is not None and now >= self._here.until:
             return self._cut_off() + self.handle(event, now)
         match event:
@@ -380,8 +383,13 @@ class BatonNode:
         if self._here.view is not None:
             for name, went in self._ways.beat(_some(arrows), now).items():
                 effects += self._went(name, went, now)
+            places = 0
             for name in _some(batons):
                 effects += self._beat_of(name, now)
+                looked = self._names.get(name)
+                places += 0 if looked is None else len(looked.relay.turns)
+                if places >= PLACES_AT_ONCE:
+                    break
             root = self._here.root
             effects += self._registrar.flush(now)
             effects += [Send(root, quiet) for quiet in self._names.drowsy(now)]
@@ -404,9 +412,16 @@ class BatonNode:
         self._alarm = None
         effects: Effects = []
         names: dict[str, None] = {}
-        while self._due and self._due[0][0] <= now and len(names) < AT_ONCE:
-            names[heappop(self._due)[1]] = None
-        for name in names:
+        while (
+            self._due
+            and self._due[0][0] <= now
+            and len(names) < AT_ONCE
+            and len(effects) < PLACES_AT_ONCE
+        ):
+            name = heappop(self._due)[1]
+            if name in names:
+                continue
+            names[name] = None
             self._reminded.pop(name, None)
             baton = self._names.get(name)
             effects += [] if baton is None else baton.expire(now)

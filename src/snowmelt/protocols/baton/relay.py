@@ -87,6 +87,8 @@ class Relay:
     def __init__(self, name: str, here: NodeContext, ways: Arrows, line: NameRecord) -> None:
         self.name: Final = name
         self.token: Token | None = None
+        self.walks = False
+        """Whether the token may have to go on from where it is, in the next event."""
         self.fence = line.fence
         """The largest that was here."""
         self.newest: Final = Newest(name, here, line)
@@ -266,10 +268,16 @@ class Relay:
     def pass_on(self, now: Instant) -> Effects:
         """The token goes on until it comes to a place that is wanted, or that nobody is behind.
 
-        In a loop: thousands in a row may have been given up.
+        In a loop: thousands in a row may have been given up. Of these some have their turn in this
+        event, and the next in another (`NodeContext.steps`).
         """
         effects: Effects = []
+        self.walks = False
         while (token := self.token) is not None and token.standing is messages.BatonState.IDLE:
+            self.walks = not self._here.steps
+            if self.walks:
+                break
+            self._here.steps -= 1
             place = self.turns.onward(token.place, now, self._here)
             if place is None or not may_step(token, self._here):
                 break  # it rests, or is offered; or the root is asked first

@@ -116,10 +116,10 @@ def test_a_set_that_is_walked_may_be_changed_meanwhile():
 
 def test_check_finds_a_wrong_total_and_touching_intervals():
     wrong = IntervalSet([Interval(0, 2)])
-    wrong._total = 3
+    wrong.total = 3
     with pytest.raises(AssertionError):
         wrong.check()
     touching = IntervalSet([Interval(0, 2), Interval(4, 6)])
-    touching._starts[1], touching._total = 2, 6
+    touching._starts[1], touching.total = 2, 6
     with pytest.raises(AssertionError):
         touching.check()

@@ -130,19 +130,25 @@ class IntervalSet:
     IntervalSet([0, 8))
     """
 
-    __slots__ = ("_starts", "_stops", "_total")
+    __slots__ = ("_starts", "_stops", "total")
 
     def __init__(self, intervals: Iterable[Interval] = ()) -> None:
+        self.total = 0
+        """How many positions it holds. Nobody else sets it."""
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        if intervals == ():
+            return
         if isinstance(intervals, list | tuple) and len(intervals) == 1:  # as mostly
             one: Interval = intervals[0]
-            self._total = one.stop - one.start
-            self._starts = [one.start] if self._total else []
-            self._stops = [one.stop] if self._total else []
+            self.total = one.stop - one.start
+            if self.total:
+                self._starts, self._stops = [one.start], [one.stop]
             return
         fewest = merged(intervals if isinstance(intervals, Collection) else list(intervals))
         self._starts = [one.start for one in fewest]
         self._stops = [one.stop for one in fewest]
-        self._total = sum(self._stops) - sum(self._starts)
+        self.total = sum(self._stops) - sum(self._starts)
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a set of intervals has no truth value; ask for its total")
@@ -165,11 +171,6 @@ class IntervalSet:
 
     def __repr__(self) -> str:
         return f"IntervalSet({', '.join(str(interval) for interval in self)})"
-
-    @property
-    def total(self) -> int:
-        """How many positions it holds. O(1)."""
-        return self._total
 
     @property
     def pieces(self) -> int:
@@ -230,7 +231,8 @@ class IntervalSet:
         index = bisect_right(self._stops, interval.start)
         while index < len(self._starts) and self._starts[index] < interval.stop:
             start, stop = self._starts[index], self._stops[index]
-            yield Interval(max(start, interval.start), min(stop, interval.stop))
+            start = interval.start if start < interval.start else start
+            yield Interval(start, stop if stop < interval.stop else interval.stop)
             index += 1
 
     def add(self, interval: Interval) -> None:
@@ -239,14 +241,14 @@ class IntervalSet:
         starts, stops, held = self._starts, self._stops, 0
         if stops and stops[-1] == start:  # as positions and numbers mostly come
             stops[-1] = stop
-            self._total += stop - start
+            self.total += stop - start
             return
         if start == stop:
             return
         if not stops or stops[-1] < start:
             starts.append(start)
             stops.append(stop)
-            self._total += stop - start
+            self.total += stop - start
             return
         # Every interval that overlaps or touches becomes one with the new one.
         first, last = bisect_left(stops, start), bisect_right(starts, stop)
@@ -255,7 +257,7 @@ class IntervalSet:
             start, stop = min(start, starts[first]), max(stop, stops[last - 1])
         starts[first:last] = [start]
         stops[first:last] = [stop]
-        self._total += stop - start - held
+        self.total += stop - start - held
 
     def add_all(self, intervals: Iterable[Interval]) -> None:
         """Holds all of these too, of which there may be many. O(m log m) for all m together.
@@ -266,7 +268,7 @@ class IntervalSet:
         IntervalSet([0, 4), [8, 10))
         """
         whole = IntervalSet([*self, *intervals] if self._starts else intervals)
-        self._starts, self._stops, self._total = whole._starts, whole._stops, whole._total
+        self._starts, self._stops, self.total = whole._starts, whole._stops, whole.total
 
     def remove(self, interval: Interval) -> None:
         """Holds none of these positions any more. O(log n + cut).
@@ -287,10 +289,10 @@ class IntervalSet:
         if start <= left and last - first == 1:  # from the front, mostly
             if stop < right:
                 starts[first] = stop
-                self._total -= stop - left
+                self.total -= stop - left
             else:
                 del starts[first], stops[first]
-                self._total -= right - left
+                self.total -= right - left
             return
         held = sum(stops[first:last]) - sum(starts[first:last])
         kept_starts, kept_stops = [], []
@@ -302,7 +304,7 @@ class IntervalSet:
             kept_stops.append(right)
         starts[first:last] = kept_starts
         stops[first:last] = kept_stops
-        self._total += sum(kept_stops) - sum(kept_starts) - held
+        self.total += sum(kept_stops) - sum(kept_starts) - held
 
     def remove_all(self, intervals: Collection[Interval]) -> None:
         """Holds none of these any more, of which there may be many. O(m log n + cut).
@@ -313,16 +315,16 @@ class IntervalSet:
         IntervalSet([2, 10), [24, 26), [28, 30))
         """
         starts, stops = self._starts, self._stops
-        if len(intervals) == len(starts) > 1:
+        if len(starts) > 1 and len(intervals) == len(starts):
             same = all(map(eq, starts, [one.start for one in intervals]))
             if same and all(map(eq, stops, [one.stop for one in intervals])):  # all of it
-                self._starts, self._stops, self._total = [], [], 0
+                self._starts, self._stops, self.total = [], [], 0
                 return
         for one in intervals:
             at = bisect_right(stops, one.start)
             if at < len(starts) and starts[at] == one.start and one.stop < stops[at]:
                 starts[at] = one.stop  # from the front, mostly
-                self._total -= one.stop - one.start
+                self.total -= one.stop - one.start
             else:
                 self.remove(one)
 
@@ -345,7 +347,7 @@ class IntervalSet:
         assert len(self._starts) == len(self._stops)
         edges = [edge for pair in zip(self._starts, self._stops, strict=True) for edge in pair]
         assert all(low < high for low, high in itertools.pairwise(edges)), edges
-        assert self._total == sum(self._stops) - sum(self._starts)
+        assert self.total == sum(self._stops) - sum(self._starts)
 
 
 def without(some: Iterable[Interval], others: Collection[Interval]) -> tuple[Interval, ...]:

@@ -23,40 +23,34 @@ class Pieces(Generic[V]):
         self._changed = changed
         self._kind = kind
         """The first byte of a record's key; the start of its piece follows."""
-        self._starts: list[int] = []
+        self.starts: list[int] = []
+        """Where its pieces begin, in order. Nobody else changes it."""
         self._stops: list[int] = []
         self._values: list[V] = []
 
     def __iter__(self) -> Iterator[tuple[Interval, V]]:
         """Every piece, in order."""
-        intervals = map(Interval, list(self._starts), list(self._stops))
+        intervals = map(Interval, list(self.starts), list(self._stops))
         return zip(intervals, list(self._values), strict=True)
-
-    @property
-    def count(self) -> int:
-        """How many pieces there are. O(1)."""
-        return len(self._starts)
 
     @property
     def total(self) -> int:
         """How many positions have a value. O(pieces)."""
-        return sum(self._stops) - sum(self._starts)
+        return sum(self._stops) - sum(self.starts)
 
     def common(self, interval: Interval) -> list[tuple[Interval, V]]:
         """The parts of an interval that have values. O(log n + answer)."""
         if not self._stops or self._stops[-1] <= interval.start:  # it is empty, or this is new
             return []
         first = bisect_right(self._stops, interval.start)
-        last = bisect_left(self._starts, interval.stop)
+        last = bisect_left(self.starts, interval.stop)
         if first >= last:
             return []
-        if self._starts[first] <= interval.start and interval.stop <= self._stops[first]:
+        if self.starts[first] <= interval.start and interval.stop <= self._stops[first]:
             return [(interval, self._values[first])] if interval.start < interval.stop else []
         return [
             (
-                Interval(
-                    max(self._starts[at], interval.start), min(self._stops[at], interval.stop)
-                ),
+                Interval(max(self.starts[at], interval.start), min(self._stops[at], interval.stop)),
                 self._values[at],
             )
             for at in range(first, last)
@@ -64,24 +58,24 @@ class Pieces(Generic[V]):
 
     def at(self, start: int) -> tuple[Interval, V] | None:
         """The piece that begins there. O(log n)."""
-        at = bisect_left(self._starts, start)
-        if at == len(self._starts) or self._starts[at] != start:
+        at = bisect_left(self.starts, start)
+        if at == len(self.starts) or self.starts[at] != start:
             return None
         return Interval(start, self._stops[at]), self._values[at]
 
     def following(self, start: int) -> int | None:
         """Where the first piece begins that begins there or behind. O(log n)."""
-        at = bisect_left(self._starts, start)
-        return self._starts[at] if at < len(self._starts) else None
+        at = bisect_left(self.starts, start)
+        return self.starts[at] if at < len(self.starts) else None
 
     def clear(self, interval: Interval) -> None:
         """These positions have no value any more. O(log n + n moved)."""
         start, stop = interval.start, interval.stop
         at = bisect_right(self._stops, start)
-        if at == len(self._starts) or self._starts[at] >= stop or start == stop:
+        if at == len(self.starts) or self.starts[at] >= stop or start == stop:
             return
-        if self._starts[at] == start and self._stops[at] == stop:  # just one piece, as mostly
-            del self._starts[at], self._stops[at], self._values[at]
+        if self.starts[at] == start and self._stops[at] == stop:  # just one piece, as mostly
+            del self.starts[at], self._stops[at], self._values[at]
             if self._changed is not None:
                 self._changed[self._kind + start.to_bytes(8)] = None
             return
@@ -110,9 +104,9 @@ class Pieces(Generic[V]):
         if start == interval.stop:
             return
         if self._stops and self._stops[-1] == start and self._values[-1] == value:
-            start, self._stops[-1] = self._starts[-1], interval.stop
+            start, self._stops[-1] = self.starts[-1], interval.stop
         else:
-            self._starts.append(start)
+            self.starts.append(start)
             self._stops.append(interval.stop)
             self._values.append(value)
         if self._changed is not None:
@@ -121,8 +115,8 @@ class Pieces(Generic[V]):
     def _about(self, interval: Interval) -> dict[int, tuple[int, V]]:
         """The pieces in an interval or beside it, by their starts."""
         first = bisect_left(self._stops, interval.start)
-        last = bisect_right(self._starts, interval.stop)
-        return {self._starts[at]: (self._stops[at], self._values[at]) for at in range(first, last)}
+        last = bisect_right(self.starts, interval.stop)
+        return {self.starts[at]: (self._stops[at], self._values[at]) for at in range(first, last)}
 
     def _mark(self, before: dict[int, tuple[int, V]], after: dict[int, tuple[int, V]]) -> None:
         """The records of the pieces that are not as they were are to be written."""
@@ -132,12 +126,12 @@ class Pieces(Generic[V]):
 
     def _clear(self, interval: Interval) -> None:
         first = bisect_right(self._stops, interval.start)
-        last = bisect_left(self._starts, interval.stop)
+        last = bisect_left(self.starts, interval.stop)
         if first >= last:
             return
         kept: list[tuple[int, int, V]] = []
-        if self._starts[first] < interval.start:
-            kept.append((self._starts[first], interval.start, self._values[first]))
+        if self.starts[first] < interval.start:
+            kept.append((self.starts[first], interval.start, self._values[first]))
         if self._stops[last - 1] > interval.stop:
             kept.append((interval.stop, self._stops[last - 1], self._values[last - 1]))
         self._replace(first, last, kept)
@@ -147,15 +141,15 @@ class Pieces(Generic[V]):
         if interval.size == 0:
             return
         self._clear(interval)
-        at = bisect_left(self._starts, interval.start)
+        at = bisect_left(self.starts, interval.start)
         first, last, start, stop = at, at, interval.start, interval.stop
         if at and self._stops[at - 1] == start and self._values[at - 1] == value:
-            first, start = at - 1, self._starts[at - 1]
-        if at < len(self._starts) and self._starts[at] == stop and self._values[at] == value:
+            first, start = at - 1, self.starts[at - 1]
+        if at < len(self.starts) and self.starts[at] == stop and self._values[at] == value:
             last, stop = at + 1, self._stops[at]
         self._replace(first, last, [(start, stop, value)])
 
     def _replace(self, first: int, last: int, pieces: list[tuple[int, int, V]]) -> None:
-        self._starts[first:last] = [start for start, _, _ in pieces]
+        self.starts[first:last] = [start for start, _, _ in pieces]
         self._stops[first:last] = [stop for _, stop, _ in pieces]
         self._values[first:last] = [value for _, _, value in pieces]

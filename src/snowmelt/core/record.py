@@ -5,7 +5,7 @@ others come back in `Started` when the node starts, so they are for state that i
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, final
 
 import msgspec
 
@@ -18,6 +18,7 @@ UNREADABLE: Final = (ValueError, LookupError, TypeError, ArithmeticError, Recurs
 """What reading a record may raise that says something else than it should; msgspec's are these."""
 
 
+@final
 class Write(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Puts a value under a key, in the place of any that was there."""
 

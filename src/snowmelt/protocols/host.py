@@ -337,8 +337,11 @@ def _shared_erase(prefix: bytes, change: Change) -> Erase:
 
 def shared_range(prefix: bytes, start: bytes, stop: bytes) -> tuple[bytes, bytes]:
     """A range of the family's small records or of its bulk; across both lie other families."""
-    assert start.startswith(BULK) == stop.startswith(BULK), "from small records into bulk"
-    return shared_key(prefix, start), shared_key(prefix, stop)
+    bulk = start[:1] == BULK
+    assert bulk == (stop[:1] == BULK), "from small records into bulk"
+    if bulk:
+        return BULK + prefix + start[1:], BULK + prefix + stop[1:]
+    return prefix + start, prefix + stop
 
 
 def _own_found(prefix: bytes, found: Found) -> Found:

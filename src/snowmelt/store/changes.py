@@ -65,8 +65,9 @@ def measured(changes: Group) -> Measure:
             bulk = bulk or change.key[:1] == BULK
         else:
             assert type(change) is Erase
-            longest = max(len(change.start), len(change.stop))
-            if longest > _BOUND_BYTES_MAX:
+            start, stop = len(change.start), len(change.stop)
+            if start > _BOUND_BYTES_MAX or stop > _BOUND_BYTES_MAX:
+                longest = max(start, stop)
                 raise BadOption("an erased key's length", longest, f"0 to {_BOUND_BYTES_MAX}")
-            total += len(change.start) + len(change.stop)
+            total += start + stop
     return Measure(total, pages, bulk, len(changes))

@@ -121,7 +121,7 @@ class WriteAheadLog:
         """Makes these safe, together; False when there is no room for them left."""
         changes = _ENCODE(
             [
-                (one.start, one.stop, b"") if isinstance(one, Erase) else (one.key, one.value)
+                (one.key, one.value) if type(one) is Write else (one.start, one.stop, b"")
                 for one in chain.from_iterable(groups)
             ]
         )

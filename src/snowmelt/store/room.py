@@ -96,7 +96,8 @@ class Room:
 
     def has(self, group: Measure) -> bool:
         """Whether the store's own size lets it in as it is."""
-        return not group.pages or self.used + group.pages <= self._ceiling(bulk=group.bulk)
+        ceiling = self.size_max if group.bulk else self._small_max
+        return not group.pages or self._used + self._promised + group.pages <= ceiling
 
     def covers(self, pages: int, changes: int) -> bool:
         """Whether the engine is sure to have room for these changes too when it gets them."""
@@ -104,7 +105,8 @@ class Room:
         end = self._end + self._promised + pages + copied + self._used // (PAGE // 16)
         if self._promises + changes > _PROMISES_MAX or end + _AHEAD > self._map:
             return False
-        self._lengthen(end)
+        if self.short or end + _AHEAD > self._allocated:
+            self._lengthen(end)
         return not self.short
 
     def promise(self, pages: int, changes: int) -> None:
@@ -112,11 +114,8 @@ class Room:
         self._promised += pages
         self._promises += changes
 
-    def _ceiling(self, *, bulk: bool) -> int:
-        return self.size_max if bulk else self._small_max
-
     def _refusal(self, used: int, need: int, *, bulk: bool) -> DiskFull | None:
-        ceiling = self._ceiling(bulk=bulk)
+        ceiling = self.size_max if bulk else self._small_max
         if used + need > ceiling:
             return DiskFull(
                 f"{self.folder} holds {used} bytes and {need} more are asked for; the limit is "

@@ -56,9 +56,9 @@ def test_settling_in_twice_as_many_pieces_costs_twice_as_much() -> None:
         Settle("q", 1, done=(PIECES_MAX + 1) * (Interval(0, 1),)),
         Settle("q", 1, done=PIECES_MAX * (Interval(0, 1),), back=(Interval(1, 2),)),
         Settle("q", 1, done=(Interval(0, (1 << 62) + 1),)),
-        Settle("q", 1, back=(Interval(-1, 1),)),
+        Settle("q", 1, back=(Interval(0, (1 << 62) + 1),)),
         Settle("q", 1, back=(Interval(0, 1),), reason="ä" * 501),
-        Get("q", 1, 1, seconds(0), Settle("q", 1, done=(Interval(-1, 1),))),
+        Get("q", 1, 1, seconds(0), Settle("q", 1, done=(Interval(0, (1 << 62) + 1),))),
     ],
 )
 def test_what_is_out_of_bounds_is_refused_before_it_is_worked_on(settle: object) -> None:

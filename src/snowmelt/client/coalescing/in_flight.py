@@ -46,10 +46,11 @@ class InFlight:
         self._calls.setdefault(key, {})[number] = InFlightCall(now, tickets)
 
     def back(self, key: Hashable, number: int) -> None:
-        calls = self._calls.get(key, {})
-        calls.pop(number, None)
-        if not calls:
-            self._calls.pop(key, None)
+        calls = self._calls.get(key)
+        if calls is not None:
+            calls.pop(number, None)
+            if not calls:
+                del self._calls[key]
 
     def opens(self, key: Hashable) -> Instant:
         """Until when one waits for the calls of this key."""

@@ -44,7 +44,7 @@ class Wait:
         self, timeout: float, least: Duration = LATE, longest: float = TIMEOUT_MAX
     ) -> None:
         now, timeout = steady_now(), checked(timeout)
-        timeout = min(timeout, longest)
+        timeout = longest if timeout > longest else timeout
         span = seconds(timeout) if timeout > 0 else Duration(0)
         self.over_at: Instant = later(now, span)
         """When the person's time is over."""

@@ -275,11 +275,12 @@ class Machine(EndWatcher):
 
     def fire(self) -> None:
         """In a turn: lets every timer that is due expire."""
+        now = steady_now()
         while self._dropped and not self._failure:
             self.leave(self._dropped.popleft())
         for steps in (self._queues, self._batons):
             if steps is not None and not self._failure:
-                steps.expire(steady_now())
+                steps.expire(now)
 
     def together(self) -> AbstractContextManager[None]:
         """In a turn: what calls ask of the queues' disk in this block is one flush."""
@@ -325,7 +326,8 @@ class Machine(EndWatcher):
         body = message.body
         if isinstance(body, Opened) and body.settings.linger > self._linger:
             self._flush_every(body.settings.linger)
-        self._ring()
+        if self._waiting:
+            self._ring()
         found = self._open.pop(message.number, None)
         asked = None if found is None else found()
         if asked is not None:

@@ -89,7 +89,6 @@ _SETTLE: Final = _limits(
     ("token", 0, INDEX_MAX),
     ("intervals in one settlement", 0, PIECES_MAX),
     ("position", 0, INDEX_MAX),
-    ("position", 0, INDEX_MAX),
     ("delay", -DELAY_LONGEST, DELAY_LONGEST),
     ("bytes of the reason", 0, calls.REASON_BYTES_MAX),
     ("lease", 0, LEASE_LONGEST),
@@ -157,7 +156,7 @@ def _of_others(request: Any) -> str:
 def _beyond(limits: Limits, values: tuple[int, ...]) -> str:
     """As `_outside`, for what is asked most: with limits that are put together once."""
     names, lowest, highest = limits
-    if all(map(le, lowest, values)) and all(map(le, values, highest)):
+    if all(map(le, (*lowest, *values), (*values, *highest))):
         return ""
     return _outside(tuple(zip(names, values, lowest, highest, strict=True)))
 
@@ -274,11 +273,10 @@ def _of_schedule(ask: Schedule | Unschedule, _: int) -> str:
 
 def _of_settle(settle: calls.Settle, wall: int) -> str:
     named = (*settle.done, *settle.back, *settle.alone)
-    first = min([one.start for one in named], default=0)
-    last = max([one.stop for one in named], default=0)
+    last = max([one.stop for one in named], default=0)  # no start is below 0, by its type
     delay = _delay(settle.due, wall) if settle.due else 0
     reason_bytes = len(settle.reason.encode("utf-8", "replace")) if settle.reason else 0
-    values = (settle.token, len(named), first, last, delay, reason_bytes, settle.lease)
+    values = (settle.token, len(named), last, delay, reason_bytes, settle.lease)
     return _beyond(_SETTLE, values)
 
 

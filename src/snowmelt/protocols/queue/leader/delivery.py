@@ -235,7 +235,7 @@ class DeliveryBuilder:
 
     def _parts(self, found: list[tuple[Segment, Within]]) -> list[calls.ItemRun]:
         """Items of some batches, by how often they failed."""
-        if not self._state.failures.count:
+        if not self._state.failures.starts:
             parts = [
                 part_of(segment, first + batch.shift, stop + batch.shift, first)
                 for segment, (batch, first, stop) in found

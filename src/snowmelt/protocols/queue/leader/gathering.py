@@ -35,7 +35,7 @@ def gathered(
     bytes_max: int,
 ) -> ItemRun | None:
     """All of these; None where not all are at hand, or not alike, or they are too much for it."""
-    if state.failures.count and any(map(state.failures.common, positions)):
+    if state.failures.starts and any(map(state.failures.common, positions)):
         return None
     sizes: list[int] = []
     blobs: list[bytes] = []

@@ -57,7 +57,7 @@ def _leases(
 def _delays(state: QueueState, wall: int) -> Iterator[HeldRun]:
     # Rule 2. What was delayed twice until one moment has that moment twice.
     shown = IntervalSet()
-    for due, start, stop in state.dues if state.delays.count else ():
+    for due, start, stop in state.dues if state.delays.starts else ():
         for part, until in state.delays.common(Interval(start, stop)):
             for one in without([part], shown.common(part)) if until == due else ():
                 shown.add(one)

@@ -297,7 +297,10 @@ class ByKey:
             return
         entry, held = None, self.held.get(number, 0)
         if (not number or (held < self._most and number not in self._rests)) and not (
-            self._in_order and self._delays.count and number and ranks[0] & PLACE not in self._ready
+            self._in_order
+            and self._delays.starts
+            and number
+            and ranks[0] & PLACE not in self._ready
         ):
             share, turn = _EVEN if self._turns is None else self._turns.share(number, held)
             entry = share, turn, ranks[0], number

@@ -47,7 +47,7 @@ def tellable(
     found: list[Interval], failures: Pieces[Failure], batches: Batches, room: int
 ) -> list[Interval]:
     """As many of these as can be told with why they failed, and one at least."""
-    if not failures.count:
+    if not failures.starts:
         return found
     told: list[Interval] = []
     for interval in found:

@@ -211,7 +211,7 @@ class QueueState:
     def _delay(self, where: Interval, due: int) -> None:
         self.delays.put(where, due)
         insort(self.dues, (due, where.start, where.stop))
-        if len(self.dues) > 2 * self.delays.count + SPARE:  # many ended before their time
+        if len(self.dues) > 2 * len(self.delays.starts) + SPARE:  # many ended before their time
             self.dues = sorted((due, one.start, one.stop) for one, due in self.delays)
 
     def wake(self, wall: int) -> None:
@@ -259,14 +259,14 @@ class QueueState:
             places = self.keyed.foremost(items_max, bytes_max, self.batches, *below[:1])
             if before >= 0:
                 places = self.keyed.ahead_of(before, places)
-            in_turn = in_turn or self.failures.count > 0  # the last ones may be too much to tell
+            in_turn = in_turn or self.failures.starts != []  # the last ones may be too much to tell
             found = stretches(places if in_turn else sorted(places))
         else:
             ready = bounded(self.ready, below) if below else self.ready
             if before >= 0:
                 ready = IntervalSet(ready.common(Interval(0, before)))
             found = self.batches.some(ready, 0, items_max, bytes_max, limits.lease_runs)
-        if not self.failures.count:
+        if not self.failures.starts:
             return found
         return tellable(found, self.failures, self.batches, limits.spans_bytes)
 
@@ -401,9 +401,9 @@ class QueueState:
     def end(self, where: Interval) -> None:
         if self.dead.total:
             self.dead.remove(where)
-        if self.delays.count:
+        if self.delays.starts:
             self.delays.clear(where)
-        if self.failures.count:
+        if self.failures.starts:
             self.failures.clear(where)
         if self.by_key is not None:
             self.by_key.ended(where)
@@ -575,7 +575,7 @@ def _chosen(
     state: QueueState, by_key: ByKey, places: list[int], *, in_turn: bool
 ) -> list[Interval]:
     """In so many pieces at most, and no more than can be told; the last ones are not taken."""
-    limits, turns = state.limits, in_turn or state.failures.count > 0
+    limits, turns = state.limits, in_turn or state.failures.starts != []
     pieces = limits.group_pieces if in_turn else limits.lease_runs
     found = stretches(places if turns else sorted(places))
     if len(found) > pieces:

@@ -329,6 +329,7 @@ async def test_names_of_producers_and_groups_belong_to_the_user_who_says_them(
         assert (await ops.ask(calls.Put("q", "shop/loader", 1, ONE, b"x"))).repeated
         assert (await its.ask(calls.Put("q", "shop/loader", 1, ONE, b"x"))).error == "BadOption"
         # a group
+        await ops.ask(statuses.TraceItem("q", 0))  # from now on steps are kept for such questions
         lease = (await mine.ask(calls.Assign("q", "g", 0, "r", 0, 1, 100))).lease
         assert (await its.ask(calls.Locate("q", "g", lease, 0, 1))).error == "LeaseLost"
         await its.ask(calls.ReleaseGroup("q", "g"))
@@ -338,6 +339,14 @@ async def test_names_of_producers_and_groups_belong_to_the_user_who_says_them(
         assert [one.name for one in (await ops.ask(calls.ListGroups("q"))).groups] == ["shop/g"]
         refused = await mine.ask(calls.Locate("q", "g", lease + 1, 0, 1))
         assert "shop/" not in refused.text
+        # nor is it told where an item is
+        looker = User("looker", user("peek:q").permissions)
+        seen = {looker: ("", ""), user("peek:q"): ("g", "g"), ANYBODY: ("shop/g", "shop/g")}
+        for at, (who, names) in enumerate(seen.items()):
+            line = await shop(stack, node, who, f"c-look-{at}")
+            told = await line.ask(statuses.TraceItem("q", 0))
+            (given,) = [one.who for one in told.events if one.kind is statuses.TraceKind.GIVEN]
+            assert (told.status.group, given) == names
 
 
 async def test_a_staged_batch_is_published_by_its_user_alone(tmp_path: Path) -> None:

@@ -33,12 +33,15 @@ from snowmelt.protocols.queue.api.schedules import ListSchedules, Schedule, Unsc
 from snowmelt.protocols.queue.api.statuses import (
     ChangeItem,
     DescribeItem,
+    ItemStatus,
     ListConsumers,
     ListQueues,
     Overview,
     PeekHeld,
     ShowItem,
+    TracedItem,
     TraceItem,
+    TraceKind,
 )
 from snowmelt.wire.codec import Request
 
@@ -241,16 +244,40 @@ def as_seen(user: User, message: Any) -> Any:
     >>> as_seen(User("shop", ()), Answer(1, queue.Groups(groups))).body.groups[0].name
     'a'
     """
-    if type(message) is not Answer or type(message.body) not in (queue.Groups, Declined):
+    if type(message) is not Answer or type(message.body) not in _NAME_OWNS:
         return message
     prefix, body = user.prefix, message.body
     if not prefix:
         return message
+    if type(body) is ItemStatus:
+        return Answer(message.number, _as_own(prefix, body))
+    if type(body) is TracedItem:
+        events = tuple(
+            [
+                replace(one, who=_own(prefix, one.who)) if one.kind is TraceKind.GIVEN else one
+                for one in body.events
+            ]
+        )
+        traced = replace(body, status=_as_own(prefix, body.status), events=events)
+        return Answer(message.number, traced)
     if type(body) is Declined:
         return Answer(message.number, Declined(body.error, body.text.replace(prefix, "")))
     own = [one for one in body.groups if one.name.startswith(prefix)]
     some = tuple([replace(one, name=one.name.removeprefix(prefix)) for one in own])
     return Answer(message.number, queue.Groups(some))
+
+
+_NAME_OWNS: Final = (queue.Groups, Declined, ItemStatus, TracedItem)
+"""Answers in which names of several users may stand."""
+
+
+def _as_own(prefix: str, status: ItemStatus) -> ItemStatus:
+    return replace(status, group=_own(prefix, status.group)) if status.group else status
+
+
+def _own(prefix: str, name: str) -> str:
+    """A name of this user, or nothing of another's."""
+    return name.removeprefix(prefix) if name.startswith(prefix) else ""
 
 
 def _said(user: User, what: str, name: str, rights: tuple[Right, ...]) -> str:

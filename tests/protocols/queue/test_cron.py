@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from snowmelt.client.queue.timetables import timetable
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.queue.api.cron import AGAIN_AFTER, DAY, Cron, Zone, date_of
+from snowmelt.protocols.queue.api.cron import AGAIN_AFTER, APART, DAY, Cron, Zone, date_of
 from wide import wide
 
 ZONES = (
@@ -126,7 +126,8 @@ def test_dates_are_those_of_the_calendar(day: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "starts", [(), (5,), (0, 5, 5), (0, 7, 3), (0, AGAIN_AFTER), tuple(range(200))]
+    "starts",
+    [(), (5,), (0, 5, 5), (0, 7, 3), (0, AGAIN_AFTER), tuple(range(200)), (0, DAY, 3 * DAY)],
 )
 def test_a_zone_that_is_none_is_refused_where_it_is_read(starts: tuple[int, ...]) -> None:
     told = msgspec.msgpack.encode([0, starts, [0] * len(starts)])
@@ -134,13 +135,25 @@ def test_a_zone_that_is_none_is_refused_where_it_is_read(starts: tuple[int, ...]
         msgspec.msgpack.decode(told, type=Zone)
 
 
-def test_a_zone_that_changes_all_the_time_takes_no_long_time() -> None:
-    starts, offsets = tuple(range(128)), tuple([DAY * (one % 2) for one in range(128)])
+def test_a_zone_that_changes_all_the_time_takes_no_long_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches, search = [0], Cron._local
+
+    def counted(cron: Cron, at: int) -> int | None:
+        searches[0] += 1
+        return search(cron, at)
+
+    monkeypatch.setattr(Cron, "_local", counted)
+    starts = tuple([one * (APART + 1) for one in range(128)])
+    offsets = tuple([DAY * (one % 2) for one in range(128)])
     for elapsed in (False, True):
         wild = Cron(1, 1, 1 << 29, 4, 1 << (5 * 7 + 1), True, elapsed, Zone(0, starts, offsets))
         for at in (0, 64, AGAIN_AFTER, 1 << 39):
+            searches[0] = 0
             found = wild.after(at)
             assert found is None or found > at
+            assert searches[0] <= 8  # one may look at each day of 41 years
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ Rules:
 """
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import Annotated, Final
 
 import msgspec
@@ -24,6 +25,8 @@ AGAIN_AFTER: Final = 10_227 * DAY
 CHANGES_MAX: Final = 128
 """In that time: no zone has had more."""
 OFFSET_MAX: Final = DAY
+APART: Final = 2 * OFFSET_MAX
+"""Two changes of a zone lie so far apart: else each of them would be a search of its own."""
 DAYS_LOOKED: Final = 41 * 366
 """So far ahead the next day is looked for: some dates come every 40 years."""
 LAST_DAY: Final = 0
@@ -58,6 +61,8 @@ class Zone(msgspec.Struct, frozen=True, array_like=True):
         starts = self.starts
         if len(self.offsets) != len(starts) or starts[0] or sorted(set(starts)) != list(starts):
             raise ValueError("the changes of a time zone are one after the other, the first at 0")
+        if any(stop - start <= APART for start, stop in pairwise(starts[1:])):
+            raise ValueError("two changes of a time zone are more than two days apart")
 
     def span(self, at: int) -> tuple[int, int, int]:
         """From when until when the offset of this moment holds, and that offset."""
@@ -118,7 +123,7 @@ class Cron(msgspec.Struct, frozen=True, array_like=True):
             if found - offset < stop:
                 return found - offset
             # The clock may show again what it showed up to so long ago; else nothing until `found`.
-            near = stop <= at + 2 * OFFSET_MAX
+            near = stop <= at + APART
             at = stop if near else max(stop, found - OFFSET_MAX)
         return None
 

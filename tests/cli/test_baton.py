@@ -115,6 +115,9 @@ def test_a_baton_and_a_counter_are_deleted(cluster: LocalCluster) -> None:
         for more in ((), ("--counter",)):
             ended = snowmelt("baton", "delete", "left", *more, "--url", cluster.url)
             assert (ended.returncode, ended.stderr) == (0, "")
+            assert ended.stdout == (
+                "counter left begins at 0\n" if more else "4 bytes are given up\n"
+            )
         assert others.baton("left").acquire(timeout=30).value == b""
         assert others.counter("left").next().start == 0
 

@@ -349,3 +349,25 @@ def test_what_is_not_to_be_altered_says_why(
     ended = run("alter", "as-it-was", *arguments)
     assert ended.returncode == 2
     assert text in ended.stderr.decode()
+
+
+def test_schedules_are_shown_of_one_queue_and_of_all(run: Run, queue: str) -> None:
+    fine(run("put", queue, "sweep", "--every", "2h", "--schedule", "often"))
+    fine(run("put", f"{queue}-2", "sweep", "--every", "1d"))
+    fine(run("put", f"{queue}-3", "no schedule"))
+    one = as_json(run("schedules", queue, "--json"))
+    assert (one["queue"], [each["name"] for each in one["schedules"]]) == (queue, ["often"])
+    told = as_json(run("schedules", "--json"))["queues"]
+    mine = {each["queue"]: each["schedules"] for each in told if each["queue"].startswith(queue)}
+    assert mine == {
+        queue: one["schedules"],
+        f"{queue}-2": as_json(run("schedules", f"{queue}-2", "--json"))["schedules"],
+    }
+    table = fine(run("schedules")).decode()
+    assert re.search(rf"^{queue} +often +2h ", table, re.MULTILINE)
+    typo = run("unschedule", queue, "oftne")
+    assert (typo.returncode, typo.stdout) == (4, f"{queue} has no schedule oftne\n".encode())
+    assert fine(run("unschedule", queue, "often")) == b"schedule often is removed\n"
+    assert fine(run("schedules", queue)) == f"{queue} has no schedules\n".encode()
+    wrong = run("put", queue, "x", "--every", "often")
+    assert (wrong.returncode, b"allowed: five fields of cron" in wrong.stderr) == (2, True)

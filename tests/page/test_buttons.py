@@ -122,6 +122,18 @@ async def dead_in(cluster: Any, name: str, count: int) -> Any:
     return queue
 
 
+async def test_what_is_pressed_at_a_dead_item_leaves_it_where_it_is_dead_no_more(
+    tmp_path: Path,
+) -> None:
+    async with shop(tmp_path) as (node, cluster):
+        orders = await dead_in(cluster, "orders", 1)
+        mine = await visit(node, "shop")
+        one: dict[str, Any] = {"queue": "orders", "position": 0, "dead": True}
+        assert await mine.press(what="bring_back", **one) == (200, '{"done":1}')
+        assert await mine.press(what="drop", **one) == (200, '{"done":0}')
+        assert (await orders.stats()).ready == 1
+
+
 async def test_a_button_does_what_its_user_may_and_says_who_did_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

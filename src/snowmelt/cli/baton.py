@@ -151,7 +151,13 @@ def delete(
 ) -> None:
     """Give a baton's value up in a turn of its own; unused names are forgotten."""
     with at.open() as cluster:
-        (cluster.counter(name) if counter else cluster.baton(name)).delete(at.timeout)
+        if counter:
+            cluster.counter(name).delete(at.timeout)
+            print(f"counter {name} begins at 0")
+            return
+        with cluster.baton(name).acquire(at.timeout) as held:
+            value, held.value = held.value, b""
+    print(f"{len(value)} bytes are given up" if value else f"baton {name} had no value")
 
 
 def _reset(name: str, timeout: float) -> steps.Steps[None]:

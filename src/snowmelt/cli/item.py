@@ -12,7 +12,7 @@ from snowmelt.client.queue.one_item import DROPPED, READY, ItemOverview
 from snowmelt.core.errors import BadOption
 
 OVER = 4
-"""As of a get that finds nothing."""
+"""There was nothing to do."""
 
 
 def item(

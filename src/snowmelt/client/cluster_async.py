@@ -45,6 +45,9 @@ class Cluster(Queues):
         super().__init__(self._client, HoldRenewer(self._client))
         self._parts = OpenPools()
 
+    def __repr__(self) -> str:
+        return f"Cluster({', '.join(map(str, self._place.addresses))})"
+
     async def close(self) -> None:
         """Ends the loops over queues, leaves the pools as `Pool.close` does, and disconnects.
 

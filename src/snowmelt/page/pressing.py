@@ -48,6 +48,8 @@ class Press(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of one item, with its priority where these are numbered."""
     priority: float | None = None
     ranked: bool = False
+    dead: bool = False
+    """Of one item: its row was among the dead, and nothing is done to it unless it is so still."""
     to: Annotated[str, msgspec.Meta(max_length=300)] = ""
     """The queue into which one item is moved."""
 
@@ -129,7 +131,8 @@ def _steps_of(press: Press) -> Steps[int]:
                 seen = yield from read_one(steps, where, rank, wait)
                 there = yield from _found(press.to, wait)
                 yield from put_again(there, seen, wait, steps)
-            return int((yield from change(steps, where, rank, wait, drop=drop)))
+            done = yield from change(steps, where, rank, wait, drop=drop, dead=press.dead)
+            return int(done)
         case _:
             assert_never(press.what)
 

@@ -20,6 +20,7 @@ def test_what_is_done_to_one_item_outlives_its_leader(replicas: int) -> None:
     nodes.get(4)
     assert nodes.ask(ChangeItem("q", 0, drop=True)) == calls.Changed(1)
     assert nodes.ask(ChangeItem("q", 1, drop=False)) == calls.Changed(1)
+    assert nodes.ask(ChangeItem("q", 5, drop=True, dead=True)) == calls.Changed(0)
     assert nodes.ask(ChangeItem("q", 5, drop=True)) == calls.Changed(1)
     nodes.pass_time(1)
     leader = nodes.status().leader

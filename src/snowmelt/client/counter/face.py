@@ -3,7 +3,7 @@
 
 from snowmelt.client.baton.face import Baton
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.counter.state import checked_numbers
+from snowmelt.client.counter.state import checked_numbers, counter_name
 from snowmelt.client.counter.steps import take
 from snowmelt.core.interval import Interval
 
@@ -20,6 +20,9 @@ class Counter:
 
     def __init__(self, baton: Baton) -> None:
         self._baton = baton
+
+    def __repr__(self) -> str:
+        return f"Counter({counter_name(self._baton.name)!r})"
 
     def next(self, n: int = 1, *, timeout: float | None = None) -> Interval:
         """The next `n` numbers, which lie in a row; all are larger than any given out before.

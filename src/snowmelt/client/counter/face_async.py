@@ -2,7 +2,7 @@
 
 from snowmelt.client.baton.face_async import Baton
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.counter.state import checked_numbers
+from snowmelt.client.counter.state import checked_numbers, counter_name
 from snowmelt.client.counter.steps import take
 from snowmelt.core.interval import Interval
 
@@ -19,6 +19,9 @@ class Counter:
 
     def __init__(self, baton: Baton) -> None:
         self._baton = baton
+
+    def __repr__(self) -> str:
+        return f"Counter({counter_name(self._baton.name)!r})"
 
     async def next(self, n: int = 1, *, timeout: float | None = None) -> Interval:
         """The next `n` numbers, which lie in a row; all are larger than any given out before.

@@ -46,6 +46,11 @@ def counter_baton(name: str) -> str:
     return baton_name(_PREFIX + baton_name(name))
 
 
+def counter_name(baton: str) -> str:
+    """The name of the counter that a baton carries."""
+    return baton.removeprefix(_PREFIX)
+
+
 def advance(value: bytes, made: int, count: int) -> NumberRange:
     """Takes so many numbers from the value that came with a baton.
 

@@ -223,6 +223,9 @@ class EmbeddedCluster(Queues):
         self._driver = DriverThread(folder, timeout)
         super().__init__(self._driver, HoldRenewer(self._driver))
 
+    def __repr__(self) -> str:
+        return f"EmbeddedCluster({str(self.folder)!r})"
+
     async def __aenter__(self) -> Self:
         try:
             await self.queues()  # so that a folder in use raises here

@@ -362,7 +362,7 @@ class LeaseSteps(ABC):
     def empty(self, timeout: float) -> str:
         why = f"; {self.away} items wait for nodes that are away" if self.away else ""
         why = "; there is no such queue yet, the first put makes it" if self.missing else why
-        return f"nothing came into {self.name} in {timeout:g} s{why}"
+        return f"nothing came into {self.name} in {max(timeout, 0.0):g} s{why}"
 
 
 def both(one: LateRefusal | None, other: LateRefusal) -> LateRefusal:

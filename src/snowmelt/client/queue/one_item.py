@@ -88,11 +88,18 @@ def overview_of(
 
 
 def change(
-    steps: FifoSteps, position: int, priority: float | None, wait: Wait, *, drop: bool
+    steps: FifoSteps,
+    position: int,
+    priority: float | None,
+    wait: Wait,
+    *,
+    drop: bool,
+    dead: bool = False,
 ) -> Steps[bool]:
-    """Drops it, or brings it back; whether there was anything to do."""
+    """Drops it, or brings it back, only from the dead where so said; whether that was done."""
     place = yield from place_of(steps, position, priority, wait)
-    told: Changed = yield from steps.ask_about(ChangeItem(steps.name, place, drop), wait.left)
+    ask = ChangeItem(steps.name, place, drop, dead)
+    told: Changed = yield from steps.ask_about(ask, wait.left)
     return told.items > 0
 
 

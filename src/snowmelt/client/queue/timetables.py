@@ -80,7 +80,7 @@ def _cron(every: str, zone: Zone) -> Cron:
     text = _NAMED.get(every.strip().lower(), every)
     fields = text.split()
     if len(fields) != 5:  # it would take seconds, too
-        raise BadOption("every", every, f"{ALLOWED}, not {len(fields)} fields")
+        raise BadOption("every", every, ALLOWED)
     try:
         read = CronSim(text, datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError as error:

@@ -256,7 +256,7 @@ const WAITING = [["why", "why", (row) => row.reason]];
 function items(title, rows, empty, told, dead, more = WAITING, kind = "") {
   if (!rows) return [];
   const manages = dead && told.may.includes("manage");
-  const one = (row) => ({ position: row.position, ranked: told.ranked, ...(row.priority == null ? {} : { priority: row.priority }) });
+  const one = (row) => ({ position: row.position, ranked: told.ranked, dead, ...(row.priority == null ? {} : { priority: row.priority }) });
   const columns = [
     ["position", "", (row) => shows(row, told)],
     ["item", "what", body],

@@ -319,6 +319,8 @@ class ChangeItem(msgspec.Struct, frozen=True, tag="queue.change-item", array_lik
     queue: Label
     position: Place
     drop: bool
+    dead: bool = False
+    """Only where it is a dead letter still."""
 
 
 OfItem: TypeAlias = DescribeItem | ShowItem | TraceItem | ChangeItem

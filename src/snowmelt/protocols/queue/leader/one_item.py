@@ -54,6 +54,8 @@ def change_item(state: QueueState, operation: OperationId, ask: ChangeItem) -> i
     position, where = ask.position, Interval(ask.position, ask.position + 1)
     if position not in state.batches.live or _group_of(state, position):
         return 0
+    if ask.dead and position not in state.dead:
+        return 0
     if any(position in one.left for one in state.leases.values() if one.promised is not None):
         return 0
     if ask.drop:

@@ -3,10 +3,12 @@
 import io
 import json
 import logging
+import sys
 
 import pytest
 from rich.console import Console
 
+from snowmelt.cli.get import as_seen
 from snowmelt.cli.tables import listing
 from snowmelt.runtime.logs import JsonLines
 
@@ -30,3 +32,17 @@ def test_a_line_of_a_log_has_no_code_that_a_terminal_obeys() -> None:
     line = JsonLines().format(record)
     assert line.isprintable()
     assert json.loads(line)["of"] == f"{CODES}\x7f"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_body_is_written_as_it_is_but_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, *, terminal: bool
+) -> None:
+    body = f"one\ttwo\n{CODES}".encode() + b"\xff"
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
+    told = bytes(as_seen(body))
+    assert (told == body) is not terminal
+    if terminal:
+        assert told.startswith(b"one\ttwo\n")
+        assert told.decode().replace("\n", "").replace("\t", "").isprintable()

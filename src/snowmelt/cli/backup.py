@@ -15,6 +15,7 @@ from snowmelt.cli.options import HERE, AsJson, PlaceOptions
 from snowmelt.cli.queue_show import so_many
 from snowmelt.client.backup.face import Backup
 from snowmelt.core.errors import BadOption
+from snowmelt.core.shown import printable
 
 ENDING: Final = ".backup"
 
@@ -80,7 +81,7 @@ def restore(
                 )
             done.append(told)
             if not as_json:
-                print(f"{told.queue}: {_size(told)} from {path}")
+                print(printable(f"{told.queue}: {_size(told)} from {path}"))
     if as_json:
         print(json.dumps({"restored": msgspec.to_builtins(done)}))
 

@@ -29,6 +29,7 @@ from snowmelt.client.baton.face import Held
 from snowmelt.client.baton.steps import TURN_SECONDS, MemberAnswer, list_batons, sights
 from snowmelt.client.connection import steps
 from snowmelt.core.errors import BadOption, NotGranted, SnowmeltError, TooLarge
+from snowmelt.core.shown import printable
 from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX, ResetBaton
 from snowmelt.protocols.baton.settings import baton_name
 
@@ -84,7 +85,7 @@ def run(
     except BadOption:
         raise
     except SnowmeltError as error:  # codes that commands don't end with, as `timeout` has them
-        print(f"snowmelt: {error}", file=sys.stderr)
+        print(printable(f"snowmelt: {error}"), file=sys.stderr)
         code = NO_TURN if isinstance(error, NotGranted) else NOT_HELD
     raise typer.Exit(code)
 

@@ -16,8 +16,9 @@ from snowmelt.cli.options import HERE, PlaceOptions, QueueName
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.items import Items
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.core.batch import Batch
+from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, Empty, NoSuchQueue, SnowmeltError
+from snowmelt.core.shown import printable
 
 ITEMS_AT_ONCE = 1000
 
@@ -142,12 +143,19 @@ def to_stdout(lines: bool) -> Callable[[GotItems], None]:
 
     def write(found: GotItems) -> None:
         if lines:
-            sys.stdout.buffer.writelines(bytes(body) + b"\n" for body in found.batch)
+            sys.stdout.buffer.writelines(as_seen(body) + b"\n" for body in found.batch)
         else:
-            sys.stdout.buffer.write(found.batch.trimmed().blob)
+            sys.stdout.buffer.write(as_seen(found.batch.trimmed().blob))
         sys.stdout.buffer.flush()
 
     return write
+
+
+def as_seen(body: Buffer) -> bytes:
+    """As it is; on a terminal without what that would obey."""
+    if not sys.stdout.isatty():
+        return bytes(body)
+    return printable(bytes(body).decode(errors="backslashreplace")).encode()
 
 
 def folder_for(out: Path) -> Path:

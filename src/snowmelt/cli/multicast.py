@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from snowmelt.cli.commands import Commands
+from snowmelt.cli.get import as_seen
 from snowmelt.cli.options import (
     CLUSTER,
     DEFAULT_URL,
@@ -92,7 +93,7 @@ def _write(subscription: Subscription, count: int, *, positions: bool) -> int:
             missed = subscription.missed
             print("something may be missing here", file=sys.stderr, flush=True)
         line = b"%s\t" % str(message.position).encode() if positions else b""
-        sys.stdout.buffer.write(line + message.body + b"\n")
+        sys.stdout.buffer.write(line + as_seen(message.body) + b"\n")
         sys.stdout.buffer.flush()
         written += 1
     return written

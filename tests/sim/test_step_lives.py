@@ -125,7 +125,7 @@ def restarted(seed):
 
 
 PLANTS = {
-    who_leads_next_does_not_know_what_is_open: (30, KEEPING),
+    who_leads_next_does_not_know_what_is_open: (58, KEEPING),
     what_is_given_up_may_be_decided_later: (13, KEEPING),
     what_is_staged_is_dropped_when_its_hold_is_over: (2, KEEPING),
     what_is_promised_ends_by_itself: (0, KEEPING),

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from snowmelt.spark.java import find_java
 from snowmelt.spark.session import JAVA_OPTIONS, session
 from snowmelt_world.standalone import CLASSES, QUICK
 from spark.cluster import queues_of
@@ -55,5 +56,5 @@ def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and not find_java().trimmed:  # that one has no archive to add to
     make()

@@ -272,6 +272,7 @@ def rights() -> str:
         words = [f"`{one.value}`" for one in rule.rights] or ["whoever was let in"]
         more = [f"`{right.value}` where `{flag}`" for flag, right in rule.flags]
         more += [f"`{right.value}` on each of `{field}`" for field, right in rule.others]
+        more += ["`put` or `get` on `home`"] if rule.home else []
         marks = [*(["list"] if rule.sees else []), *(["audit"] if rule.audited else [])]
         marks += [f"`{right.value}` for `{field}`" for field, right in rule.fills]
         on = ", ".join(f"`{one}`" for one in rule.names) or "the cluster"

@@ -1,5 +1,7 @@
 """A plain set of ints is an IntervalSet: whatever is done to both, both hold the same."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,6 +107,25 @@ def test_intervals_that_touch_become_one_and_empty_ones_leave_no_mark():
     assert list(held) == [Interval(0, 6)]
     held.remove(Interval(3, 3))
     assert list(held) == [Interval(0, 6)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_very_many_at_once_are_as_one_by_one(seed):
+    chance = Random(seed)
+    held, plain = IntervalSet(), IntervalSet()
+    for _ in range(20):
+        starts = [chance.randrange(2_000) for _ in range(chance.choice([1, 40, 300]))]
+        some = [Interval(one, one + chance.randrange(7)) for one in starts]
+        if chance.random() < 0.5:
+            held.add_all(some)
+            for one in some:
+                plain.add(one)
+        else:
+            held.remove_all(some)
+            for one in some:
+                plain.remove(one)
+        held.check()
+        assert held == plain
 
 
 def test_a_set_that_is_walked_may_be_changed_meanwhile():

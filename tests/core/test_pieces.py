@@ -54,6 +54,33 @@ def test_it_is_the_same_as_a_map_by_positions_and_so_is_what_its_records_make(se
         assert list(again) == list(pieces)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_many_at_once_are_as_one_by_one(seed: int) -> None:
+    chance = Random(seed)
+    changed: dict[bytes, None] = {}
+    marked: dict[bytes, None] = {}
+    pieces, plain = Pieces[str](changed, b"p"), Pieces[str](marked, b"p")
+    for _ in range(60):
+        edges = sorted(chance.sample(range(3 * SPAN), 2 * chance.randrange(SPAN)))
+        some = list(map(Interval, edges[::2], edges[1::2]))
+        if chance.random() < 0.4:
+            some = chance.choice([some, [where for where, _ in pieces][::2]])
+            pieces.clear_all(some)
+            for where in some:
+                plain.clear(where)
+        else:
+            values = [(where, chance.choice("abc")) for where in some]
+            pieces.put_all(values)
+            for where, value in values:
+                plain.put(where, value)
+        assert list(pieces) == list(plain)
+        assert_fewest(pieces)
+        assert changed.keys() >= {key for key in marked if plain.at(int.from_bytes(key[1:]))}
+        assert changed.keys() == marked.keys()
+        changed.clear()
+        marked.clear()
+
+
 def assert_fewest(pieces: Pieces[str]) -> None:
     """Neighbours of one value are one piece."""
     there = list(pieces)

@@ -46,7 +46,7 @@ CASES: list[tuple[Any, str]] = [
     (calls.Plan("q", "p", 3, (calls.Share("q", (), 0),)), "put"),
     (calls.Commit("q", "p", 4, (calls.Settle("q", 7),), ()), "get"),
     (calls.Commit("q", "p", 5, (), (calls.Share("q", (), 0),)), "put"),
-    (calls.Promise("q", "p", 6, "r", ()), "get"),
+    (calls.Promise("q", "p", 6, "q", ()), "get"),
     (calls.Get("q", 1, 100, 0), "get"),
     (calls.CancelGet("q", 7), "get"),
     (calls.Settle("q", 7), "get"),

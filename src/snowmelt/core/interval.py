@@ -16,6 +16,8 @@ import msgspec
 Position = NewType("Position", int)
 
 POSITION_MAX: Final = (1 << 63) - 1
+FEW: Final = 64
+"""So many are removed one by one; each may move all that are behind it."""
 
 _Edge = Annotated[int, msgspec.Meta(ge=0, le=POSITION_MAX)]
 """Where an interval that comes from outside may begin and end."""
@@ -260,15 +262,27 @@ class IntervalSet:
         self.total += stop - start - held
 
     def add_all(self, intervals: Iterable[Interval]) -> None:
-        """Holds all of these too, of which there may be many. O(m log m) for all m together.
+        """Holds all of these too, of which there may be many. O(log n), and all between them.
 
         >>> held = IntervalSet([Interval(2, 4), Interval(8, 9)])
         >>> held.add_all([Interval(9, 10), Interval(0, 2)])
         >>> held
         IntervalSet([0, 4), [8, 10))
         """
-        whole = IntervalSet([*self, *intervals] if self._starts else intervals)
-        self._starts, self._stops, self.total = whole._starts, whole._stops, whole.total
+        fewest = merged(intervals if isinstance(intervals, Collection) else list(intervals))
+        if fewest:
+            first = bisect_left(self._stops, fewest[0].start)
+            last = max(first, bisect_right(self._starts, fewest[-1].stop))
+            here = map(Interval, self._starts[first:last], self._stops[first:last])
+            self._put_between(first, last, merged([*here, *fewest]))
+
+    def _put_between(self, first: int, last: int, some: list[Interval]) -> None:
+        """These stand in place of what stood there: what is behind is moved once."""
+        starts, stops = self._starts, self._stops
+        self.total += sum([one.stop - one.start for one in some])
+        self.total -= sum(stops[first:last]) - sum(starts[first:last])
+        starts[first:last] = [one.start for one in some]
+        stops[first:last] = [one.stop for one in some]
 
     def remove(self, interval: Interval) -> None:
         """Holds none of these positions any more. O(log n + cut).
@@ -320,7 +334,15 @@ class IntervalSet:
             if same and all(map(eq, stops, [one.stop for one in intervals])):  # all of it
                 self._starts, self._stops, self.total = [], [], 0
                 return
-        for one in intervals:
+        some = list(intervals)
+        gone = merged(some) if some[FEW:] else []
+        if gone:
+            first = bisect_right(stops, gone[0].start)
+            last = max(first, bisect_left(starts, gone[-1].stop))
+            here = list(map(Interval, starts[first:last], stops[first:last]))
+            self._put_between(first, last, _between(here, gone))
+            return
+        for one in reversed(some):
             at = bisect_right(stops, one.start)
             if at < len(starts) and starts[at] == one.start and one.stop < stops[at]:
                 starts[at] = one.stop  # from the front, mostly
@@ -359,3 +381,23 @@ def without(some: Iterable[Interval], others: Collection[Interval]) -> tuple[Int
     left = IntervalSet(some)
     left.remove_all(others)
     return tuple(left)
+
+
+def _between(some: list[Interval], gone: list[Interval]) -> list[Interval]:
+    """What of these is not gone; both are in order."""
+    left, at = list[Interval](), 0
+    for one in some:
+        start, stop = one.start, one.stop
+        while at < len(gone) and gone[at].stop <= start:
+            at += 1
+        while at < len(gone) and gone[at].start < stop:
+            hole = gone[at]
+            if start < hole.start:
+                left.append(Interval(start, hole.start))
+            start = hole.stop
+            if start >= stop:
+                break
+            at += 1
+        if start < stop:
+            left.append(Interval(start, stop))
+    return left

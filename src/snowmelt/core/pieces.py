@@ -1,7 +1,7 @@
 """A map from positions to values, kept by the piece; it knows which of its records have changed."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
 from snowmelt.core.interval import Interval
@@ -85,6 +85,35 @@ class Pieces(Generic[V]):
         before = self._about(interval)
         self._clear(interval)
         self._mark(before, self._about(interval))
+
+    def clear_all(self, some: Sequence[Interval]) -> None:
+        """As `clear`, of many: what is behind those that are whole pieces is moved once."""
+        starts, stops, values = self.starts, self._stops, self._values
+        whole, kept = {one.start: one.stop for one in some}, list[tuple[int, int, V]]()
+        first = bisect_left(starts, min(whole, default=0))
+        last = max(first, bisect_right(starts, max(whole, default=-1)))
+        for at in range(first, last):
+            if whole.get(starts[at]) != stops[at]:
+                kept.append((starts[at], stops[at], values[at]))
+            elif self._changed is not None:
+                self._changed[self._kind + starts[at].to_bytes(8)] = None
+        self._replace(first, last, kept)
+        for one in some:
+            self.clear(one)
+
+    def put_all(self, some: Sequence[tuple[Interval, V]]) -> None:
+        """As `put`, of many, in order: what is behind all of them is moved once."""
+        if some:
+            first = bisect_left(self._stops, some[0][0].start)
+            last = max(first, bisect_right(self.starts, some[-1][0].stop))
+            here = Pieces[V](self._changed, self._kind)
+            here.starts, here._stops = self.starts[first:last], self._stops[first:last]
+            here._values = self._values[first:last]
+            for where, value in some:
+                here.put(where, value)
+            self._replace(
+                first, last, list(zip(here.starts, here._stops, here._values, strict=True))
+            )
 
     def put(self, interval: Interval, value: V) -> None:
         """These positions have this value from now on. O(log n + n moved)."""

@@ -47,9 +47,10 @@ _ALLOWED: Final = "a name, a name's beginning and *, or * alone"
 
 Patterns = Annotated[
     tuple[Annotated[str, msgspec.Meta(max_length=101)], ...],
-    msgspec.Meta(max_length=PERMISSIONS_MAX * PATTERNS_MAX),
+    msgspec.Meta(max_length=PATTERNS_MAX),
 ]
-"""Names, and beginnings of names with a `*` behind them."""
+"""Names, and beginnings of names with a `*` behind them. A client may say so many; the door says
+all that its user has."""
 
 
 OwnName = Annotated[str, msgspec.Meta(max_length=300, extra={"own": True})]

@@ -51,7 +51,8 @@ BRINGS: Final = (queue.Put, multicast.Publish, Restore)
 NOTHING: Final = ("",)
 """The patterns of who may see no name."""
 _FIELD: Final = {kind: rule.field for kind, rule in RULES.items() if rule.field}
-_SIMPLE: Final = frozenset(kind for kind, rule in RULES.items() if rule.simple)
+_HOME: Final = frozenset(kind for kind, rule in RULES.items() if rule.home)
+_SIMPLE: Final = frozenset(kind for kind, rule in RULES.items() if rule.simple and not rule.home)
 _FREE: Final = frozenset(kind for kind, rule in RULES.items() if rule == type(rule)())
 
 
@@ -140,7 +141,8 @@ class Door:
         user, body = line.user, call.body
         kind: type = type(body)
         field = _FIELD.get(kind)
-        if field is None or not _may(user, kind, getattr(body, field)):
+        elsewhere = kind in _HOME and body.home
+        if field is None or elsewhere or not _may(user, kind, getattr(body, field)):
             body = self._asked(line, call)
             if body is None:
                 return None

@@ -62,6 +62,9 @@ class Rule(msgspec.Struct, frozen=True):
     """Where such a field is true, this right is needed as well."""
     others: tuple[tuple[str, Right], ...] = ()
     """Fields as of `names` that name what else it is about, and the right that is needed there."""
+    home: bool = False
+    """Whether its field `home`, if not empty, names the queue that decides a transaction, and
+    remembers its producer: `PUT` or `GET` is needed there."""
     sees: str = ""
     """The field for the patterns of names that the user may see."""
     fills: tuple[tuple[str, Right], ...] = ()
@@ -114,7 +117,7 @@ RULES: Final[dict[type, Rule]] = {
     echo.Recall: Rule(ADMIN),
     # queues
     queue.Open: Rule(ANY, _QUEUE, fills=(("may_make", Right.MANAGE),)),
-    queue.Put: Rule(PUT, _QUEUE),
+    queue.Put: Rule(PUT, _QUEUE, home=True),
     queue.PublishStaged: Rule(PUT, _QUEUE),
     queue.Plan: Rule(PUT, ("queue", "shares.queue")),
     queue.Commit: Rule(
@@ -122,7 +125,7 @@ RULES: Final[dict[type, Rule]] = {
         ("queue",),
         others=(("settles.queue", Right.GET), ("sources", Right.GET), ("shares.queue", Right.PUT)),
     ),
-    queue.Promise: Rule(GET, _QUEUE),
+    queue.Promise: Rule(GET, _QUEUE, home=True),
     queue.Get: Rule(GET, ("queue", "settle.queue")),
     queue.CancelGet: Rule(GET, _QUEUE),
     queue.Settle: Rule(GET, _QUEUE),
@@ -190,7 +193,7 @@ def check(rules: dict[type, Rule], calls: tuple[type[msgspec.Struct], ...]) -> N
         others = [field for field, _ in rule.others]
         said = [name.split(".")[0] for name in (*rule.names, *others)]
         said += [flag for flag, _ in rule.flags]
-        fields = {*said, rule.sees, *dict(rule.fills)} - {""}
+        fields = {*said, "home" * rule.home, rule.sees, *dict(rule.fills)} - {""}
         if lacks := fields - {*kind.__struct_fields__}:
             raise TypeError(f"{kind.__name__} has no field {', '.join(sorted(lacks))}")
         if rule.rights and not rule.names and rule.rights != ADMIN:
@@ -219,6 +222,9 @@ def refusal(user: User, call: Any) -> str:
         for rights in needed:
             if not any(user.may(one, name) for one in rights):
                 return _said(user, what, name, rights)
+    home = call.home.partition("/")[0] if rule.home else ""
+    if home and not any(user.may(one, home) for one in (*PUT, *GET)):
+        return _said(user, what, home, (*PUT, *GET))
     for field, right in rule.others:
         for name in dict.fromkeys(one.partition("/")[0] for one in _said_in(call, field)):
             if not user.may(right, name):

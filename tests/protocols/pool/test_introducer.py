@@ -393,11 +393,10 @@ def test_a_consumer_needs_no_address(desk):
 
 
 def test_there_are_bounds(desk):
-    for number in range(POOLS_MAX - 1):
-        desk.node.handle(
-            Requested(OperationId(MAKER, 1), msgspec.structs.replace(EATS, pool=f"pool-{number}")),
-            desk.now,
-        )
+    for number in range(POOLS_MAX):  # each of another who pays
+        whose = OperationId(NodeId(f"c-{number}"), 1)
+        asked = msgspec.structs.replace(EATS, pool=f"pool-{number}")
+        desk.node.handle(Requested(whose, asked), desk.now)
     told = desk.ask(msgspec.structs.replace(EATS, pool="one-more"))
     assert (told.error, str(POOLS_MAX) in told.text) == ("Full", True)
     for number in range(PROCESSES_MAX - 1):

@@ -221,3 +221,26 @@ def test_however_many_puts_of_a_producer_are_remembered_they_are_written_down(co
         None,
     ]
     assert len(later.lately("loader")) == count
+
+
+def test_no_user_has_all_names_of_producers() -> None:
+    journal = Journal(QueueLimits(producers=50))
+    for number in range(100):
+        name = f"shop/{number}"
+        if not journal.producers.crowded(name):
+            journal.put(name, 1)
+    for one in (journal, journal.read()):
+        assert one.producers.crowded("shop/100")
+        assert one.producers.crowded("shop/1") == ""
+        assert one.producers.crowded("bob/1") == ""
+    assert len(journal.producers) < 50
+
+
+def test_a_put_of_many_priorities_writes_little() -> None:
+    journal = Journal()
+    for number in range(200):
+        edges = tuple(range(200 * number, 200 * number + 200))
+        journal.producers.note("loader", number, edges, 0)
+        journal.write()
+        assert journal.producers.earlier("loader", number) == edges
+    assert journal.bytes / 200 < 40_000

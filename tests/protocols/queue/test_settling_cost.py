@@ -9,8 +9,9 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api.asking import PIECES_MAX
-from snowmelt.protocols.queue.api.calls import Describe, Get, Redrive, Settle, Settled
+from snowmelt.protocols.queue.api.calls import Commit, Describe, Get, Redrive, Settle, Settled
 from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.state.delays import WOKEN
 from snowmelt.protocols.queue.state.state import QueueState
 
 
@@ -131,7 +132,7 @@ def test_what_is_in_thousands_of_pieces_goes_from_its_end() -> None:
     lease = state.leases[7]
     lease.left = left = noting(lease.left)
     state.give_back(operation, 7, list(lease.left), reason="poison")
-    assert left.removed == list(range(99, 0, -2))
+    assert left.removed == []  # all of it at once
     assert state.redrive(100) == 50
     state.check()
     state.ready = ready = noting(state.ready)
@@ -157,3 +158,43 @@ def test_a_put_does_not_look_at_all_the_dead() -> None:
         assert bench.answer(Describe("q")).bytes == items + 1
         costs.append(steps.count)
     assert costs[1] < 2 * costs[0]
+
+
+def test_a_lease_in_hundreds_of_parts_is_settled_at_once_and_not_part_by_part() -> None:
+    costs = []
+    for parts in (50, 400):
+        bench, token = leased(4_000)
+        for at in range(0, 2 * parts, 2):
+            bench.answer(Settle("q", token, alone=(Interval(at, at + 1),), lease=seconds(100)))
+        odd = tuple(Interval(at, at + 1) for at in range(1, 4_000, 2))
+        with Steps() as steps:
+            assert isinstance(bench.answer(Settle("q", token, done=odd)), Settled)
+        costs.append(steps.count)
+    assert costs[1] < 2 * costs[0]
+
+
+def test_a_step_settles_no_more_pieces_than_one_call_does() -> None:
+    bench, token = leased(3)
+    some = Settle("q", token, done=(Interval(0, 1),) * (PIECES_MAX // 2 + 1))
+    answer = bench.answer(Commit("q", "p", 1, (some, some), ()))
+    assert isinstance(answer, Declined)
+    assert "intervals in one step" in answer.text
+
+
+def test_of_very_many_delays_some_end_in_each_turn() -> None:
+    state = QueueState(QueueSettings())
+    state.put(4_000, 4_000, term=1)
+    operation = OperationId(NodeId("c-1"), 1)
+    state.take(operation, 7, state.first(4_000, 1 << 20))
+    for first in (0, 1):
+        some = [Interval(at, at + 1) for at in range(first, 4_000, 2)]
+        state.give_back(operation, 7, some, due=5 + first)
+    with Steps() as steps:
+        state.wake(10)
+    assert state.ready.total == WOKEN
+    assert steps.count < 60 * WOKEN
+    for _ in range(3):
+        state.check()
+        state.wake(10)
+    assert (state.ready.total, state.delays.starts, state.dues) == (4_000, [], [])
+    state.check()

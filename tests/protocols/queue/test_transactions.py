@@ -470,3 +470,20 @@ def test_its_records_tell_all_of_it() -> None:
             told = restored(leader.home.settings, leader.copy.records)
             assert records(told) == records(leader.state)
     assert NodeId("n1") in step.bench.slots
+
+
+def test_steps_that_wait_name_only_so_many_batches_together() -> None:
+    many = (calls.Receipt("p", 0, 1, 1),) * (transactions.NAMED_MAX // 2)
+    share = calls.Share("full", many, 0)
+    known = transactions.Transactions({})
+    ask = calls.Commit("home", "p", 9, (), (share,))
+    for number in range(2):
+        assert known.too_many(ask) == ""
+        known.keep(("p", number), transactions.OpenTransaction((share,), ()))
+    later = transactions.Transactions({})
+    for key in list(known.keys()):
+        later.restore(key, known.record(key))
+    for one in (known, later):
+        assert "2 steps whose parts are not done" in one.too_many(ask)
+        one.done(("p", 0), "full")
+        assert one.too_many(ask) == ""

@@ -144,13 +144,13 @@ class LocalBaton:
 
     def keep(self, operation: OperationId, call: calls.Renew | calls.Holding, now: Instant) -> bool:
         """The holder works on; whether it is one still."""
-        holder = self._holder(call)
+        holder = self.holder(call)
         if holder is not None:
             self._renew(holder, operation, now)
         return holder is not None
 
     def save(self, operation: OperationId, call: calls.SaveValue, now: Instant) -> Effects:
-        holder = self._holder(call)
+        holder = self.holder(call)
         if holder is None:
             return [self.endings.not_held(operation, call)]
         self._until(holder, later(now, self._here.settings.patience))  # its client is who keeps it
@@ -169,7 +169,7 @@ class LocalBaton:
             dropped = self.drop(call.ticket, None, now)
             self.endings.add(call.ticket, EndReason.GIVEN_UP)  # what asked for it may come only now
             return [*dropped, done]
-        if self._holder(call) is not None:
+        if self.holder(call) is not None:
             return [*self.drop(call.ticket, call.value, now), done]
         token = self.relay.token
         held = token is not None and token.holder is not None
@@ -308,7 +308,7 @@ class LocalBaton:
         token = self.relay.token
         return None if token is None else token.held_by(ticket)
 
-    def _holder(
+    def holder(
         self, call: calls.Holding | calls.Renew | calls.SaveValue | calls.Release
     ) -> Holder | None:
         token = self.relay.token

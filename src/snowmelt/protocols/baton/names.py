@@ -77,6 +77,10 @@ class Names:
         self._brought[name] = who
         return self.use(name, now)
 
+    def maker(self, name: str) -> str:
+        """Who brought it into use here; nobody where no client did."""
+        return self._brought.get(name, "")
+
     def glimpse(self, name: str) -> LocalBaton:
         """What is known of a name that is not in use, and stays so."""
         line, me = self.folds.get(name), self._here.me

@@ -25,7 +25,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.core.shares import has_share
+from snowmelt.core.shares import SharesHeld, has_share
 from snowmelt.protocols.arrow import Branch, Claim, Ground, TreeNode
 from snowmelt.protocols.arrow.rings import neighbours
 from snowmelt.protocols.baton import calls, messages
@@ -33,6 +33,7 @@ from snowmelt.protocols.baton.arrows import AT_ONCE, Arrows, Went
 from snowmelt.protocols.baton.baton import LocalBaton, behind, knows, refused
 from snowmelt.protocols.baton.context import NEVER, STEPS_AT_ONCE, NodeContext
 from snowmelt.protocols.baton.ended_holds import EndReason
+from snowmelt.protocols.baton.given_values import GivenValues
 from snowmelt.protocols.baton.names import Involved, Names, keep_many
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
@@ -90,8 +91,10 @@ class BatonNode:
         self._round: tuple[deque[str], deque[str]] = deque(), deque()
         """Whose arrows, and which batons, have yet to be looked at on this beat."""
         self._next_round = Instant(0)
-        self._waiting = 0
-        """How many places there were when they were counted last, and asked for since."""
+        self._places = SharesHeld[str]()
+        """How many places there were when they were counted last, and asked for since; by who made
+        a name be used."""
+        self._given = GivenValues()
 
     def handle(self, event: Event[messages.Message], now: Instant) -> Effects:
         """One door in. Whoever slept may be woken by any event, so rule 9 is looked at first."""
@@ -231,7 +234,7 @@ class BatonNode:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
         baton = self._names.get(call.name)
         if baton is None and isinstance(call, calls.Acquire):
-            who = self._here.payers.of(operation.client) or operation.client
+            who = self._payer(operation)
             there, own = len(self._names), self._names.shares.held(who)
             if not has_share(own, 1, self._room - there):
                 text = (
@@ -245,11 +248,12 @@ class BatonNode:
         if isinstance(call, calls.Acquire) and not knows(baton, call.ticket):
             places = len(baton.relay.turns)
             own = baton.wants.count(operation.client)
+            whose, all_ = self._names.maker(call.name), self._places
             has_room = has_share(own, 1, PLACES_MAX - places)
-            if not has_room or self._waiting >= ALL_PLACES_MAX:
-                text = f"{places} wait for {call.name!r} here, {self._waiting} for all: try later"
+            if not (has_room and all_.has_room(whose, 1, ALL_PLACES_MAX)):
+                text = f"{places} wait for {call.name!r} here, {all_.total} for all: try later"
                 return [Reply(operation, Declined("Full", text))]
-            self._waiting += 1
+            all_.add(whose)
         return self._call(operation, call, baton, now) + self._remind(call.name)
 
     @property
@@ -270,6 +274,10 @@ class BatonNode:
                     self._involved.add(operation.client, (call.name,))
                     return [Reply(operation, calls.Renewed(self._here.settings.lease))]
                 return [baton.endings.not_held(operation, call)]
+            case calls.Release() | calls.SaveValue() if baton.holder(call) is not None and (
+                wrong := self._given.give(call.name, call.value, self._payer(operation))
+            ):
+                return [Reply(operation, Declined("Full", wrong))]
             case calls.Release():
                 return baton.release(operation, call, now)
             case calls.SaveValue():
@@ -278,6 +286,9 @@ class BatonNode:
                 return [Reply(operation, baton.status())]
             case _:
                 return []
+
+    def _payer(self, operation: OperationId) -> str:
+        return self._here.payers.of(operation.client) or operation.client
 
     # --- from this process ------------------------------------------------------------------------
 
@@ -375,10 +386,10 @@ class BatonNode:
         if not (arrows or batons):
             self._next_round = later(now, settings.beat)
             arrows.extend(self._ways.names())
-            self._waiting = 0
+            self._places = SharesHeld()
             for baton in self._names:
                 batons.append(baton.name)
-                self._waiting += len(baton.relay.turns)
+                self._places.add(self._names.maker(baton.name), len(baton.relay.turns))
         effects: Effects = []
         if self._here.view is not None:
             for name, went in self._ways.beat(_some(arrows), now).items():

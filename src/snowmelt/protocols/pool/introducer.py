@@ -43,8 +43,9 @@ from snowmelt.core.node import (
     Requested,
     SetTimer,
 )
+from snowmelt.core.shares import has_share
 from snowmelt.core.users import fits
-from snowmelt.protocols.calling import Declined, Elsewhere, Gone
+from snowmelt.protocols.calling import Came, Declined, Elsewhere, Gone, Payers
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.pool.dealing import point
 from snowmelt.protocols.pool.introductions import (
@@ -97,6 +98,7 @@ class Introducer:
         self._view: View | None = None
         self._rosters: dict[str, Roster] = {}
         self._due: Instant | None = None
+        self._payers = Payers()
 
     def handle(self, event: Event[Request], now: Instant) -> list[Effect[Answered]]:
         effects: list[Effect[Answered]] = []
@@ -106,7 +108,10 @@ class Introducer:
             case Announced(View() as view):
                 self._view = view
                 self._keep([one for one in self._rosters.values() if self._mine(one.name, view)])
-            case Announced(Gone(client)):
+            case Announced(Came() as fact):
+                self._payers.hear(fact)
+            case Announced(Gone(client) as fact):
+                self._payers.hear(fact)
                 for roster in self._rosters.values():
                     roster.gone(client, now)
             case Expired():
@@ -161,10 +166,15 @@ class Introducer:
                 self._keep(list(self._rosters.values()))
             return Introduced(0, settled=False, every=EVERY)
         if roster is None:
-            if len(self._rosters) >= POOLS_MAX:
-                return Declined("Full", f"this node has {POOLS_MAX} pools, its limit")
+            who = self._payers.of(client) or client
+            own = sum(one.maker == who for one in self._rosters.values())
+            if not has_share(own, 1, POOLS_MAX - len(self._rosters)):
+                text = (
+                    f"this node has {len(self._rosters)} pools, of {POOLS_MAX}, and {own} of {who}"
+                )
+                return Declined("Full", f"{text}: use fewer names at a time")
             # Drawn, so that no version of another introducer, or of another time, is taken for ours
-            roster = Roster(word.pool, self._chance.getrandbits(48) + 1, now)
+            roster = Roster(word.pool, self._chance.getrandbits(48) + 1, now, who)
             self._rosters[word.pool] = roster
         elif client not in roster and len(roster) >= PROCESSES_MAX:
             return Declined("Full", f"{word.pool} has {PROCESSES_MAX} processes, its limit")

@@ -53,8 +53,10 @@ class Roster:
     It is settled once that is a whole patience ago: whoever lives has spoken by then.
     """
 
-    def __init__(self, name: str, version: int, now: Instant) -> None:
+    def __init__(self, name: str, version: int, now: Instant, maker: str = "") -> None:
         self.name = name
+        self.maker = maker
+        """Who pays for the one that spoke first."""
         self._version = version
         self._settled = False
         self._settles_at = later(now, PATIENCE)

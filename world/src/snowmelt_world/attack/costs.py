@@ -28,6 +28,7 @@ from snowmelt.protocols.queue.api.statuses import ListConsumers, Overview
 from snowmelt.wire.framing import HEADER, MAGIC, VERSION, Kind, framed
 from snowmelt.wire.greeting import Role
 from snowmelt_world.attack.fields import prepare
+from snowmelt_world.attack.sequences import play
 from snowmelt_world.attack.setting import OWN_PREFIX, AttackSetting, Target
 from snowmelt_world.attack.speaking import Flood, Load, greeted, message_frame, pour
 from snowmelt_world.attack.tally import Tally
@@ -301,5 +302,6 @@ WAYS: Final[dict[str, Callable[[AttackSetting, int, Tally, Goes], None]]] = {
     "slow readers": _slow_readers,
     "slow senders": _slow_senders,
     "inquiries": _inquiries,
+    "sequences": play,
 }
 THINGS: Final = (*CALLS, *WAYS)

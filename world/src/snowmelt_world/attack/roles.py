@@ -28,8 +28,11 @@ ANSWER_SECONDS: Final = 1.0
 OUTSIDER: Final = "n9"
 WRONG: Final = Identity("", "not-the-token-of-it")
 QUEUE: Final = f"{HONEST_PREFIX}kept"
-NAMES: Final = {"queue": QUEUE, "pool": QUEUE, "name": f"{HONEST_PREFIX}baton"}
+BATON: Final = f"{HONEST_PREFIX}baton"
+NAMES: Final = {"queue": QUEUE, "pool": QUEUE, "name": BATON, "home": QUEUE}
 """What honest clients use: a message that is heeded though it must not be, hurts."""
+KEPT_OUT: Final = ("AccessDenied", "Unavailable")
+"""By which of these errors: another one says that the call was looked at."""
 
 Dials = Callable[[Target], socket.socket]
 
@@ -71,7 +74,7 @@ def _ask(setting: AttackSetting, target: Target, calls: list[Any], tally: Tally)
         tally.add("inputs", len(calls))
         tally.add("calls without a right", len(calls))
         for number, body in _answers(stream, len(calls)):
-            if type(body) is not Declined:
+            if type(body) is not Declined or body.error not in KEPT_OUT:
                 tally.add(f"let in: {calls[number - 1][0]} by {who.user}")
             else:
                 tally.add(f"declined: {body.error}")
@@ -116,7 +119,7 @@ def _other(setting: AttackSetting, target: Target) -> str:
 
 def _words(forge: Forge) -> Iterator[bytes]:
     """All words of nodes by turns: valid ones that name honest things, and drawn ones."""
-    some = [_named(one) for one in structs(codec.NODE_WORDS)]
+    some = [_named(one, *NAMES) for one in structs(codec.NODE_WORDS)]
     for one in cycle(some):
         yield message_frame(one)
         yield forge.frame(readable=True)
@@ -125,13 +128,14 @@ def _words(forge: Forge) -> Iterator[bytes]:
 def _calls() -> list[Any]:
     """Each call that names something, about what is honest; and those for administrators."""
     kinds = structs(codec.Request)
-    about = [one for one in kinds if any(field.name in NAMES for field in one.fields)]
-    return [_named(one) for one in about] + [valid(one) for one in kinds if one.tag in LEGITIMATE]
+    about = [(one, field.name) for one in kinds for field in one.fields if field.name in NAMES]
+    return [_named(*one) for one in about] + [valid(one) for one in kinds if one.tag in LEGITIMATE]
 
 
-def _named(kind: Any) -> Any:
+def _named(kind: Any, *names: str) -> Any:
+    """A message in which these fields name what is honest, and all others what attackers may."""
     plain = valid(kind)
     for at, one in enumerate(kind.fields, 1):
-        if one.name in NAMES:
+        if one.name in names:
             plain[at] = NAMES[one.name]
     return plain

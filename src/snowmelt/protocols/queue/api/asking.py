@@ -215,6 +215,7 @@ def _of_transaction(ask: calls.Commit | calls.Promise, wall: int) -> str:
             ("sequence", ask.sequence, 0, INDEX_MAX),
             ("timeout", patience, 0, PATIENCE_LONGEST),
             ("leases", len(ask.settles), 0, COMMITTED_MAX),
+            ("intervals in one step", sum([len(one.done) for one in ask.settles]), 0, PIECES_MAX),
             ("queues", len(shares), 0, COMMITTED_MAX),
             ("queues", len(others), 0, COMMITTED_MAX),
         )
@@ -253,6 +254,7 @@ def _of_shares(shares: tuple[calls.Share, ...]) -> str:
             ("first", min((one.first for one in receipts), default=0), 0, INDEX_MAX),
             ("stop", max((one.stop for one in receipts), default=0), 0, INDEX_MAX),
             ("items", min((one.stop - one.first for one in receipts), default=1), 1, ITEMS_MAX),
+            ("items", max((one.stop - one.first for one in receipts), default=1), 1, ITEMS_MAX),
             ("bytes", min((one.bytes for one in receipts), default=0), 0, BYTES_MAX),
             ("bytes", max((one.bytes for one in receipts), default=0), 0, BYTES_MAX),
         )

@@ -374,6 +374,7 @@ class Leader:
     def busy(self) -> bool:
         """Whether so many calls wait for the disk or for followers that no more are taken."""
         waiting = len(self.getting.waiting.gets) + len(self.admission.room.puts)
+        waiting += self.transacting.waits
         return len(self.delivery.open.calls) - waiting >= self._outbox.limits.waiting_answers
 
     # --- time -------------------------------------------------------------------------------------
@@ -405,7 +406,8 @@ class Leader:
         self.copy.look_at_clock(outbox.wall)
         self._expire()
         if state.restoring.done:
-            state.wake(outbox.wall)
+            if state.dues and state.dues[0][0] <= outbox.wall:
+                state.wake(outbox.wall)
             if state.dues:
                 outbox.wake(outbox.instant_of(state.dues[0][0]))
             self._redrive()

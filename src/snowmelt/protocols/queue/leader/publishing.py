@@ -13,9 +13,11 @@
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
@@ -132,50 +134,53 @@ class Publishing(LeaderPart):
     def _refusal(self, ask: calls.PublishStaged) -> tuple[str, str] | None:
         """Why not, as an error's name and text (rule 2)."""
         queue = self._home.queue
-        waiting = [self._held(one, owner_of(ask.producer)) for one in ask.receipts]
-        found = {at: held for some in waiting for at, held in some.items()}
-        missing = waiting.count({}) or sum(map(len, waiting)) - len(found)
-        if missing:
+        waiting = self._held(ask.receipts, owner_of(ask.producer))
+        if missing := waiting.count([]):
             text = (
                 f"{missing} of {len(ask.receipts)} batches are not staged in queue {queue!r} (any "
                 "more): they were published, their time was over, or their disks were lost"
             )
             return "NotStaged", text
-        items, size = items_of(ask.receipts), sum(held.size for held in found.values())
-        if not self._state.fits(items, size, *[held.names for held in found.values()]):
+        items, found = items_of(ask.receipts), [one for some in waiting for one in some]
+        size = sum(held.size for held in found)
+        if not self._state.fits(items, size, *[held.names for held in found]):
             return "Full", no_room(self._home, self._state, items, size)
         return None
 
-    def _held(self, receipt: calls.Receipt, user: str) -> dict[int, StagedBatch]:
-        """What waits under a receipt, of each of its priorities; nothing if some of it does not.
+    def _held(self, receipts: Iterable[calls.Receipt], user: str) -> list[list[StagedBatch]]:
+        """What waits under each receipt, of all its priorities; nothing if some of it does not.
 
-        Nor if another user's is among it.
+        Nor if another user's is among it, or what a receipt before it names. So each batch is
+        looked at once, however many receipts name it.
         """
-        found: dict[int, StagedBatch] = {}
-        at = receipt.first
-        while at < receipt.stop:
-            held = self._state.staged.named(at)
-            if held is None or str(held.term) != receipt.stream or user not in ("", held.owner):
-                return {}
-            found[at], at = held, held.stop
-        return found if at == receipt.stop else {}
+        seen, all_ = set[int](), list[list[StagedBatch]]()
+        for one in receipts:
+            at, found = one.first, list[StagedBatch]()
+            while at < one.stop and at not in seen:
+                held = self._state.staged.named(at)
+                if held is None or str(held.term) != one.stream or user not in ("", held.owner):
+                    break
+                seen.add(at)
+                found.append(held)
+                at = held.stop
+            all_.append(found if at == one.stop else [])
+        return all_
 
     def bring_in(self, word: Decided, of: TransactionName, *, numbered: bool = False) -> bool:
         """Puts what of a transaction is still staged; False while there is no room, or number."""
         user = owner_of(of.producer)
         receipts = word.receipts if word.committed else ()
-        found = [(one, self._held(one, user)) for one in receipts]
-        there = [(one, held) for one, held in found if held]
+        held = self._held(receipts, user)
+        there = tuple([one for one, some in zip(receipts, held, strict=True) if some])
         if there and self.numbering is not None and not numbered:
-            self.numbering.add((), word)  # it comes again
+            self.numbering.add((), replace(word, receipts=there))  # it comes again
             return False
-        items = items_of(one for one, _ in there)
-        staged = [one for _, held in there for one in held.values()]
+        items, staged = items_of(there), [one for some in held for one in some]
         names = [one.names for one in staged]
         if not self._state.fits(items, sum(one.size for one in staged), *names):
             return False
         if there:
-            self._put(tuple([one for one, _ in there]))
+            self._put(there)
         self._state.staged.give_up(of)
         return True
 

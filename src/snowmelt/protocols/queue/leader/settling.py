@@ -21,6 +21,7 @@ import msgspec
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval, IntervalSet, merged, without
 from snowmelt.core.names import OperationId
+from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.queue.api import calls
 from snowmelt.protocols.queue.leader.deadlines import Deadlines, delay
@@ -59,31 +60,49 @@ class Settling(LeaderPart):
         self, operation: OperationId, settle: calls.Settle, pieces: tuple[int, ...]
     ) -> msgspec.Struct:
         """Of a lease of which some was extended alone (rule 2): of each part what it has of it."""
-        done, back, alone = settle.done, settle.back, settle.alone
+        said = settle.done, settle.back, settle.alone
         told: msgspec.Struct | None = None
-        for token in pieces:
-            left = self._state.leases[token].left
-            mine = [_within(left, some) for some in (done, back, alone)]
-            if not any(mine):
-                continue
+        theirs = self._by_pieces(pieces, said)
+        for token, mine in theirs.items():
             own = msgspec.structs.replace(
-                settle, token=token, done=mine[0], back=mine[1], alone=mine[2], extend=False
+                settle,
+                token=token,
+                done=tuple(mine[0]),
+                back=tuple(mine[1]),
+                alone=tuple(mine[2]),
+                extend=False,
             )
             told = self._settled(operation, own)
             if isinstance(told, Declined):
                 return told
-            done, back, alone = map(without, (done, back, alone), mine)
+        gone = [[part for mine in theirs.values() for part in mine[at]] for at in range(3)]
+        done, back, alone = map(without, said, gone)
         if told is not None and not (done or back or alone or settle.extend):
             return told
         rest = msgspec.structs.replace(settle, done=done, back=back, alone=alone)
         told = self._settled(operation, rest)
         if isinstance(told, Declined) and settle.token not in self._state.leases:
-            live, said = self._state.batches.live, merged((*done, *back, *alone))
-            parts = (part for one in said for part in live.within(one))
+            live, all_ = self._state.batches.live, merged((*done, *back, *alone))
+            parts = (part for one in all_ for part in live.within(one))
             lost = tuple(islice(parts, LOST_MAX + 1))
             if 0 < len(lost) <= LOST_MAX:
                 return calls.Settled(0, lost=lost)
         return told
+
+    def _by_pieces(
+        self, pieces: tuple[int, ...], said: tuple[Collection[Interval], ...]
+    ) -> dict[int, list[list[Interval]]]:
+        """What of all that is said each part has. A look at all, however many parts there are."""
+        leases, owners = self._state.leases, Pieces[int]()
+        rows = sorted([(one, token) for token in pieces for one in leases[token].left])
+        for part, whose in rows:
+            owners.put(part, whose)
+        found: dict[int, list[list[Interval]]] = {}
+        for at, some in enumerate(said):
+            for one in merged(some):
+                for part, token in owners.common(one):
+                    found.setdefault(token, [[], [], []])[at].append(part)
+        return {token: found[token] for token in pieces if token in found}
 
     def _settled(self, operation: OperationId, settle: calls.Settle) -> msgspec.Struct:
         state, token = self._state, settle.token

@@ -205,8 +205,10 @@ class Storing(LeaderPart):
         place, term, _ = parsed(word.key)
         lies, put = self._state.spread.held.get(place), self._placed.get(place)
         if lies is not None and lies.term == term:
-            self._name(place, lies, tuple([one for one in lies.nodes if one != word.keeper]))
-        elif put is not None and term == self._home.term:
+            if word.keeper in lies.nodes:
+                self._name(place, lies, tuple([one for one in lies.nodes if one != word.keeper]))
+        elif put is not None and term == self._home.term and word.reason:
+            # Without one it was only looked for, perhaps before it came.
             put.refused[word.keeper] = word.reason
             put.has.pop(word.keeper, None)
             if put.operation in self._pending:

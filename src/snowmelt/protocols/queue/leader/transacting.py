@@ -58,6 +58,8 @@ class Transacting(LeaderPart):
         """Calls that are answered when all parts are done."""
         self._patience: Ends[OperationId] = Ends()
         self._names: dict[OperationId, Name] = {}
+        self.waits = 0
+        """How many those are."""
         self._told: dict[Name, Instant] = {}
         """When each open one was told last."""
         self._decides_at = self._outbox.now
@@ -182,9 +184,15 @@ class Transacting(LeaderPart):
     def _wait(self, operation: OperationId, name: Name, ask: calls.Commit) -> None:
         if operation in self._names:
             return
+        waiting = self._waiting.setdefault(name, {})
+        if len(waiting) >= self._outbox.limits.attempts:
+            what = self._state.transactions.open[name]
+            self._tell(operation, calls.Committed(len(what.queues)))
+            return
         end = later(self._outbox.now, ask.patience)
-        self._waiting.setdefault(name, {})[operation] = None
+        waiting[operation] = None
         self._names[operation] = name
+        self.waits += 1
         self._patience.put(operation, end)
         self._outbox.wake(end)
 
@@ -192,6 +200,7 @@ class Transacting(LeaderPart):
         """It is answered, or nobody waits for it."""
         name = self._names.pop(operation, None)
         if name is not None:
+            self.waits -= 1
             self._patience.forget(operation)
             del self._waiting[name][operation]
             if not self._waiting[name]:

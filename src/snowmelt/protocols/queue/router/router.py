@@ -123,6 +123,8 @@ class RequestRouter:
             return True  # silence promises nothing: it is asked again
         self._terms.touched[request.queue] = None
         weight, kind = 0, type(request)
+        if operation in opened.calls and not _is_again(opened.calls[operation], request):
+            return True
         if kind in OF_ONE and request.since not in (0, leader.home.since):
             self._outbox.reply(operation, of_another(request.queue))
             return True
@@ -261,3 +263,14 @@ class RequestRouter:
         door = other if inline_bound(home.settings, presence) <= INLINE_MAX else None
         opened = calls.Opened(home.queue, home.asked_for, leader, leader, other, door, home.since)
         self._outbox.reply(operation, opened)
+
+
+def _is_again(known: Any, request: Any) -> bool:
+    """Whether a number that is open stands for just this call: no other is heard under it.
+
+    Its answer would be taken for the other's, and end what that one costs while it waits.
+    """
+    if isinstance(known, calls.Put | words.SpreadPut):
+        own = known.producer, known.sequence
+        return type(request) is calls.Put and own == (request.producer, request.sequence)
+    return type(known) is type(request)

@@ -3,6 +3,8 @@
 After too many failures an item is dead.
 """
 
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Annotated, Final
 
 import msgspec
@@ -31,15 +33,16 @@ _NONE: Final = Failure(0, "")
 
 
 def failed_again(
-    failures: Pieces[Failure], where: Interval, reason: str, most: int, *, ahead: bool
+    failures: Pieces[Failure], some: Iterable[Interval], reason: str, most: int, *, ahead: bool
 ) -> list[tuple[Interval, Failure]]:
-    """How often each of these has failed now; after so many times it is dead."""
-    known = failures.common(where)
-    fresh = without([where], [part for part, _ in known])
+    """How often each of these has failed now, in order; after so many times it is dead."""
     result: list[tuple[Interval, Failure]] = []
-    for part, was in [*((part, _NONE) for part in fresh), *known]:
-        times, why = failed(was.times, was.reason, reason, ahead=ahead)
-        result.append((part, Failure(times, why, times >= most)))
+    for where in some:
+        known = failures.common(where)
+        fresh = without([where], [part for part, _ in known])
+        for part, was in sorted([*((part, _NONE) for part in fresh), *known], key=itemgetter(0)):
+            times, why = failed(was.times, was.reason, reason, ahead=ahead)
+            result.append((part, Failure(times, why, times >= most)))
     return result
 
 

@@ -22,6 +22,7 @@ import msgspec
 
 from snowmelt.core.ahead import Count, Number
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.shares import SharesHeld
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 
 _UNNAMED_PREFIX: Final = "c-"
@@ -32,6 +33,8 @@ LOOK_EACH: Final = 10**9
 Edges = tuple[Count, ...]
 """Where the items of a put are, by priority: a start, its stop, the next start."""
 NOT_REMEMBERED: Final = (0, 0)
+PACKED_MAX: Final = 16 << 10
+"""Bytes of what is said of that: it is written with each put, and some go to many places."""
 
 HEAD: Final = b"p"
 NUMBERS: Final = b"n"
@@ -108,6 +111,8 @@ class Producers:
         self._changed = changed
         self._limits = limits
         self._known: dict[str, ProducerState] = {}
+        self._named = SharesHeld[str]()
+        """How many of those that named themselves each user has."""
         self._unnamed: OrderedDict[str, None] = OrderedDict()
         """Whoever was heard of last stands last."""
         self._since: int | None = None
@@ -173,12 +178,15 @@ class Producers:
         """Why there can't be one more producer; nothing for one that is known, or has room."""
         if name in self._known:
             return ""
-        unnamed, limits = is_unnamed(name), self._limits
-        there = len(self._unnamed) if unnamed else len(self._known) - len(self._unnamed)
-        if there < (limits.clients if unnamed else limits.producers):
-            return ""
-        if unnamed:
+        limits, user, named = self._limits, owner_of(name), self._named
+        if is_unnamed(name):
+            there = len(self._unnamed)
+            if there < limits.clients:
+                return ""
             return f"{there} clients put into this queue within a day; no more are remembered"
+        there = named.total
+        if named.has_room(user, 1, limits.producers) if user else there < limits.producers:
+            return ""
         return (
             f"{there} producers named themselves at this queue, and are remembered for ever; "
             f"use one of their names, or none: {name!r} would be one more"
@@ -196,7 +204,8 @@ class Producers:
         else:
             known.packed.clear()
         known.recent[number] = where
-        if len(known.recent) > 2 * self._limits.producer_recent:
+        many = len(known.recent) > 2 * self._limits.producer_recent
+        if many or known.packed[PACKED_MAX:]:
             self._let_go(known)
             self._fold(name, known)
         if known.numbers.pieces > 1:
@@ -204,7 +213,9 @@ class Producers:
 
     def _let_go(self, known: ProducerState) -> None:
         """Where its first numbers went is known no more (rule 1)."""
-        for number in list(known.recent)[: -self._limits.producer_recent]:
+        numbers = list(known.recent)
+        most = min(self._limits.producer_recent, max(1, len(numbers) // 2))
+        for number in numbers[:-most]:
             del known.recent[number]
         known.packed.clear()
 
@@ -257,7 +268,7 @@ class Producers:
             self._since = wall
         known = self._known.get(name)
         if known is None:
-            known = self._known[name] = ProducerState(wall)
+            known = self._new(name, wall)
         known.seen = wall
         self._changed[HEAD + name.encode()] = None
         if name in self._unnamed:
@@ -267,6 +278,12 @@ class Producers:
         if wall >= self._look_at:
             self._look_at = wall + LOOK_EACH
             self._forget(wall)
+        return known
+
+    def _new(self, name: str, wall: int) -> ProducerState:
+        if not is_unnamed(name):
+            self._named.add(owner_of(name))
+        self._known[name] = known = ProducerState(wall)
         return known
 
     def _forget(self, wall: int) -> None:
@@ -327,7 +344,7 @@ class Producers:
     def restore(self, key: bytes, value: bytes) -> None:
         """From what was written down; either record may come first, or be lost."""
         name = key[1:].decode()
-        known = self._known.setdefault(name, ProducerState(0))
+        known = self._known.get(name) or self._new(name, 0)
         if is_unnamed(name):
             self._unnamed[name] = None
         if key[:1] == HEAD:

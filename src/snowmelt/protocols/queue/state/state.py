@@ -15,7 +15,6 @@ Rules:
    moment of the wall clock.
 """
 
-from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -36,6 +35,7 @@ from snowmelt.protocols.queue.api.settings import ANY, QueueSettings
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.state.batches import Batches, StoredBatch
 from snowmelt.protocols.queue.state.by_key import ByKey
+from snowmelt.protocols.queue.state.delays import begin, ended
 from snowmelt.protocols.queue.state.failures import Dead, Failure, failed_again, tellable
 from snowmelt.protocols.queue.state.groups import GroupStates
 from snowmelt.protocols.queue.state.keyed import Keyed, first_in, stretches
@@ -56,8 +56,6 @@ STATUS: Final = b"s"
 LOST_MAX: Final = 20
 """So many pieces that are not held any more an answer may name. With more, or with any position
 that was never given, nothing of what is said to be done is."""
-SPARE: Final = 64
-"""So many moments more may be kept than twice those that count."""
 
 
 class Lease(msgspec.Struct):
@@ -199,7 +197,7 @@ class QueueState:
         if keys:
             self.keys.add(start, keys)
         if due:
-            self._delay(where, due)
+            begin(self.delays, self.dues, (where,), due)
         else:
             self.ready.add(where)
         self.batches.add(
@@ -208,23 +206,13 @@ class QueueState:
         self.changed[STATUS] = None
         return batch
 
-    def _delay(self, where: Interval, due: int) -> None:
-        self.delays.put(where, due)
-        insort(self.dues, (due, where.start, where.stop))
-        if len(self.dues) > 2 * len(self.delays.starts) + SPARE:  # many ended before their time
-            self.dues = sorted((due, one.start, one.stop) for one, due in self.delays)
-
     def wake(self, wall: int) -> None:
-        """Delays that are over by then."""
-        at = bisect_left(self.dues, (wall + 1, 0, 0))
-        ended, self.dues = self.dues[:at], self.dues[at:]
-        for due, start, stop in ended:
-            for where, until in self.delays.common(Interval(start, stop)):
-                if until == due:
-                    self.delays.clear(where)
-                    self.ready.add(where)
-                    if self.by_key is not None:
-                        self.by_key.due(where)
+        """Delays that are over by then, or the first of them."""
+        over = ended(self.delays, self.dues, wall)
+        self.ready.add_all(over)
+        if self.by_key is not None:
+            for where in over:
+                self.by_key.due(where)
 
     # --- items out --------------------------------------------------------------------------------
 
@@ -335,9 +323,9 @@ class QueueState:
         lease = self.leases.get(token)
         left = IntervalSet() if lease is None else lease.left  # None: all of it is done
         most = 0 if dead else self.settings.deliveries_max
-        for part in reversed([part for one in back for part in left.common(one)]):
-            left.remove(part)
-            self._return(part, due, reason, most, ahead=lease is not None and lease.ahead)
+        parts = [part for one in back for part in left.common(one)]
+        left.remove_all(parts)
+        self._return(parts, due, reason, most, ahead=lease is not None and lease.ahead)
         if not left.total:
             name = token if lease is None else lease.of or token
             self.enders[name] = operation
@@ -353,9 +341,8 @@ class QueueState:
         lease = self.leases[token]
         self.counts.expired += lease.left.total
         self.takers.forget(lease.operation)
-        for part in reversed(list(lease.left)):
-            lease.left.remove(part)
-            self._return(part, 0, reason, self.settings.deliveries_max, ahead=lease.ahead)
+        parts, lease.left = list(lease.left), IntervalSet()
+        self._return(parts, 0, reason, self.settings.deliveries_max, ahead=lease.ahead)
         self._shrunk(token, lease)
 
     def _shrunk(self, token: int, lease: Lease) -> None:
@@ -372,31 +359,34 @@ class QueueState:
             self.tokens.pop(lease.operation, None)
         self.touch(token)
 
-    def _return(self, where: Interval, due: int, reason: str, most: int, *, ahead: bool) -> None:
-        self.counts.returned += where.size
+    def _return(
+        self, parts: Sequence[Interval], due: int, reason: str, most: int, *, ahead: bool
+    ) -> None:
+        """These go back, in order: each structure is gone through once for all of them."""
+        count = sum([one.size for one in parts])
+        self.counts.returned += count
         self.changed[STATUS] = None
-        if not reason:
-            self.wait(where, due)
-            return
-        self.counts.failed += where.size
-        for part, failure in failed_again(self.failures, where, reason, most, ahead=ahead):
-            self.failures.put(part, failure)
-            if failure.dead:
+        if reason:
+            self.counts.failed += count
+            failed = failed_again(self.failures, parts, reason, most, ahead=ahead)
+            self.failures.put_all(failed)
+            for part in [part for part, failure in failed if failure.dead]:
                 self.dead.add(part)
                 if self.by_key is not None:
                     self.by_key.dead(part)
                 self.counts.died += part.size
-            else:
-                self.wait(part, due)
+            parts = [part for part, failure in failed if not failure.dead]
+        self._wait(parts, due)
 
-    def wait(self, where: Interval, due: int) -> None:
+    def _wait(self, parts: Sequence[Interval], due: int) -> None:
         """These are to be given: now, or when they are due."""
         if due:
-            self._delay(where, due)
+            begin(self.delays, self.dues, parts, due)
         else:
-            self.ready.add(where)
+            self.ready.add_all(parts)
         if self.by_key is not None:
-            (self.by_key.delayed if due else self.by_key.ready)(where)
+            for where in parts:
+                (self.by_key.delayed if due else self.by_key.ready)(where)
 
     def end(self, where: Interval) -> None:
         if self.dead.total:
@@ -440,7 +430,7 @@ class QueueState:
         for where in reversed(back):
             self.dead.remove(where)
             self.failures.clear(where)
-            self.wait(where, 0)
+        self._wait(back, 0)
         return sum(where.size for where in back)
 
     def redrive_at(self, rate: int) -> None:

@@ -48,11 +48,13 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.protocols.queue.api.calls import Commit, Receipt, Share
+from snowmelt.protocols.queue.api.calls import RECEIPTS_MAX, Commit, Receipt, Share
 
 KIND: Final = b"o"
 OPEN_MAX: Final = 1000
 """So many transactions of a home may have parts that are not done."""
+NAMED_MAX: Final = 2 * RECEIPTS_MAX
+"""And so many batches they may name together: all are told again and again."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -105,10 +107,12 @@ class Transactions:
         self.open: dict[Name, OpenTransaction] = {}
         self.promised: dict[TransactionName, dict[int, None]] = {}
         """The leases of each, by their tokens."""
+        self._named = 0
+        """How many batches those that are open name."""
         self._changed = changed
 
     def keep(self, name: Name, what: OpenTransaction) -> None:
-        self.open[name] = what
+        self._note(name, what)
         self._changed[_key(name)] = None
 
     def done(self, name: Name, queue: str) -> bool:
@@ -117,7 +121,7 @@ class Transactions:
         if left is not None:
             self.keep(name, left)
             return False
-        del self.open[name]
+        self._note(name, None)
         self._changed[_key(name)] = None
         return True
 
@@ -128,10 +132,21 @@ class Transactions:
 
     def too_many(self, ask: Commit) -> str:
         """Why one more is too much."""
-        if len(self.open) < OPEN_MAX:
+        named = self._named + _batches(ask.shares)
+        if not self.open or (len(self.open) < OPEN_MAX and named <= NAMED_MAX):
             return ""
         text = f"queue {ask.queue!r} decided {len(self.open)} steps whose parts are not done yet"
-        return f"{text}, since some queues are full or away; it takes {OPEN_MAX}"
+        text = f"{text}, since some queues are full or away"
+        return f"{text}; it takes {OPEN_MAX} of {NAMED_MAX} batches"
+
+    def _note(self, name: Name, what: OpenTransaction | None) -> None:
+        """It is open, or not any more."""
+        for one, sign in ((self.open.get(name), -1), (what, 1)):
+            self._named += sign * _batches(one.shares) if one is not None else 0
+        if what is None:
+            del self.open[name]
+        else:
+            self.open[name] = what
 
     # --- as they are written down -----------------------------------------------------------------
 
@@ -143,7 +158,11 @@ class Transactions:
         return None if known is None else _ENCODE(known)
 
     def restore(self, key: bytes, value: bytes) -> None:
-        self.open[_name(key)] = _DECODE(value)
+        self._note(_name(key), _DECODE(value))
+
+
+def _batches(shares: tuple[Share, ...]) -> int:
+    return sum([len(one.receipts) for one in shares])
 
 
 def _key(name: Name) -> bytes:

@@ -22,6 +22,7 @@ from snowmelt.protocols.queue.api.labels import keys_in
 from snowmelt.protocols.queue.api.settings import BODY_BYTES_MAX, PUT_BYTES_MAX
 from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.parted.partition import Partition
+from snowmelt.protocols.queue.messages.partition_words import NUMBER_MAX
 from snowmelt.protocols.queue.messages.words import ITEMS_MAX, Body, Placed, ReplyTo
 from snowmelt.protocols.queue.state.batches import StoredBatch
 from snowmelt.protocols.queue.state.blocks import STAGED
@@ -194,6 +195,8 @@ def _of_records(ask: Restore, state: QueueState) -> str:
         told = {key: value for key, value in records(scratch).items() if key in dict(ask.records)}
     except UNREADABLE as error:
         return f"its records: {type(error).__name__} {error}"
+    if max(scratch.tails) > NUMBER_MAX or len(scratch.tails) != len(state.tails):
+        return f"positions go up to {max(scratch.tails)} of {len(scratch.tails)} priorities"
     for key, value in ask.records:
         if key not in told or (told[key] != value and key[:1] not in (HEAD, NUMBERS)):
             return f"record {key.hex()} is none of a queue"

@@ -15,7 +15,13 @@ from snowmelt.protocols.queue.api.calls import PublishStaged, Put
 from snowmelt.protocols.queue.api.partition_names import part_name, whole_of
 from snowmelt.protocols.queue.leader.part import LeaderPart, Own
 from snowmelt.protocols.queue.leader.parted.beside import Led
-from snowmelt.protocols.queue.messages.partition_words import News, Numbers, Post, RequestNumbers
+from snowmelt.protocols.queue.messages.partition_words import (
+    ASKED_MAX,
+    News,
+    Numbers,
+    Post,
+    RequestNumbers,
+)
 from snowmelt.protocols.queue.messages.words import Decided, SpreadPut
 from snowmelt.protocols.queue.replication.log import STEP_BYTES, Log
 from snowmelt.protocols.queue.state.publications import items_of
@@ -107,12 +113,12 @@ class Numbering(LeaderPart):
         """
         if self._asked or not self._arrived or self._numbered:
             return False
-        size = 0
+        size = count = 0
         while self._arrived:
             entrant = next(iter(self._arrived.values()))
-            if self._asked and size + entrant.size > STEP_BYTES:
+            size, count = size + entrant.size, count + entrant.count
+            if self._asked and (size > STEP_BYTES or count > ASKED_MAX):
                 break
-            size += entrant.size
             self._asked.append(self._arrived.popitem(last=False)[1])
         self._number += 1
         self._say()

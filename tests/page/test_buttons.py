@@ -156,7 +156,7 @@ async def test_a_button_does_what_its_user_may_and_says_who_did_it(
         status = await orders.stats()
         assert (status.ready, status.dead, status.paused) == (3, 0, False)
         status_, text = await mine.press(what="drop_all", queue="secret")
-        assert (status_, "it takes the right manage:secret" in text) == (403, True)
+        assert (status_, "needs the right manage:secret" in text) == (403, True)
         assert (await cluster.fifo("secret").stats()).dead == 1
         reader = await visit(node, "reader")
         assert (await reader.press(what="pause", queue="orders"))[0] == 403

@@ -81,7 +81,7 @@ async def test_a_move_takes_the_rights_on_both_queues_and_makes_no_queue(tmp_pat
         mine, ops = await visit(node, "shop"), await visit(node, "ops")
         move: dict[str, Any] = {"what": "move", "queue": "orders", "position": 0}
         status, text = await mine.press(**move, to="ranked")
-        assert (status, "it takes the right put:ranked" in text) == (403, True)
+        assert (status, "needs the right put:ranked" in text) == (403, True)
         reader = await visit(node, "reader")
         await cluster.fifo("in.a").create()
         assert (await reader.press(**move, to="in.a"))[0] == 403

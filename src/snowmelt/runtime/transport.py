@@ -333,7 +333,7 @@ class Transport:
     def inquired(self, connection: LoopConnection, kind: Kind) -> bytes:
         """Who asks how this process is learns who its clients are."""
         if not connection.user.may(Right.ADMIN):
-            raise AccessDenied(f"user {connection.user.name!r} may not ask this: it takes admin")
+            raise AccessDenied(f"user {connection.user.name!r} needs the right admin for this")
         if kind is not Kind.INQUIRE:
             return self.inform[kind]()
         now = monotonic()

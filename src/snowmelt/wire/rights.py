@@ -208,9 +208,9 @@ def refusal(user: User, call: Any) -> str:
 
     >>> shop = User("shop", ())
     >>> refusal(shop, queue.Purge("orders"))
-    "user 'shop' may not ask Purge of 'orders': it takes the right manage:orders"
+    "user 'shop' needs the right manage:orders for Purge"
     >>> refusal(shop, membership.Forget("n3"))
-    "user 'shop' may not ask Forget: it takes the right admin"
+    "user 'shop' needs the right admin for Forget"
     """
     rule, what = RULES[type(call)], type(call).__name__
     if not rule.rights or user.may(Right.ADMIN):
@@ -287,7 +287,6 @@ def _own(prefix: str, name: str) -> str:
 
 
 def _said(user: User, what: str, name: str, rights: tuple[Right, ...]) -> str:
-    whose, which = (f" of {name!r}", f":{name}") if name else ("", "")
-    words = [f"{one.value}{which}" for one in rights]
+    words = [f"{one.value}:{name}" if name else one.value for one in rights]
     several = f"{', '.join(words[:-1])} or {words[-1]}" if words[1:] else words[0]
-    return f"user {user.name!r} may not ask {what}{whose}: it takes the right {several}"
+    return f"user {user.name!r} needs the right {several} for {what}"

@@ -266,6 +266,25 @@ async def test_who_makes_names_rests_for_what_nodes_say_of_them(
     assert naming_freely > 0.8 * free, "a node that has what it needs serves it"
 
 
+@pytest.mark.parametrize(("asks", "rests"), [(True, True), (False, False)])
+async def test_who_makes_names_rests_though_others_ask_seldom(
+    monkeypatch: pytest.MonkeyPatch, asks: bool, rests: bool
+) -> None:
+    """After a rest it was heard freely for a window, and where nobody else asked in that one."""
+    clock, all_of = Clock(monkeypatch, 0.4), Hearing()
+    monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(get_running_loop=clock.loop))
+    flood, honest = Asking(clock, "flood", MANY, ONCE / 5, ONCE), Asking(clock, "shop", 0, ONCE)
+    all_of.add(flood)
+    for _ in range(20):
+        if asks:
+            honest.calls = 1
+            all_of.add(honest)
+        end = clock.now + 0.5
+        while clock.now < end:
+            await turns(1)
+    assert (flood.heard / clock.now < 400) is rests, flood.heard / clock.now
+
+
 async def test_who_makes_few_names_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, all_of = Clock(monkeypatch, 0.4), Hearing()
     monkeypatch.setattr(hearing, "asyncio", SimpleNamespace(get_running_loop=clock.loop))

@@ -13,7 +13,7 @@ from snowmelt.runtime import connection, hearing
 from snowmelt.runtime.arriving import Arriving
 from snowmelt.runtime.connection import SLICE_FRAMES, LoopConnection, gathered
 from snowmelt.runtime.frame_place import FramePlace
-from snowmelt.runtime.hearing import REST_SECONDS, SLICE_SECONDS, Hearing
+from snowmelt.runtime.hearing import OWES_MOST, REST_SECONDS, SLICE_SECONDS, Hearing
 from snowmelt.runtime.ledger import Payer
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import ledger_of
@@ -66,11 +66,15 @@ SLICE = int(SLICE_SECONDS * 1_000_000)
 """Microseconds."""
 
 
-@pytest.mark.parametrize(("each", "at_once"), [(0, SLICE_FRAMES), (300, 4), (SLICE + 1, 1)])
+@pytest.mark.parametrize(
+    ("each", "owed", "at_once"),
+    [(0, 0.0, SLICE_FRAMES), (300, 0.0, 4), (SLICE + 1, 0.0, 1), (0, OWES_MOST / 5.5, 6)],
+)
 async def test_a_slice_is_so_many_calls_or_so_much_work(
-    monkeypatch: pytest.MonkeyPatch, each: int, at_once: int
+    monkeypatch: pytest.MonkeyPatch, each: int, owed: float, at_once: int
 ) -> None:
     owner = Counting()
+    monkeypatch.setattr(connection, "caused", lambda _call: owed)
 
     def clock() -> float:
         return owner.heard * each / 1_000_000

@@ -13,7 +13,7 @@ from snowmelt.protocols.pool.introductions import Introduce
 from snowmelt.protocols.queue.api.calls import Open
 
 _SECONDS: Final[dict[type, float]] = {
-    Acquire: 0.0005,
+    Acquire: 0.0015,
     Listen: 0.0003,
     Publish: 0.0001,
     Introduce: 0.0003,

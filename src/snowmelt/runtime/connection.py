@@ -28,7 +28,7 @@ from snowmelt.runtime.arriving import LARGE, Arriving
 from snowmelt.runtime.caused import caused
 from snowmelt.runtime.deadline import Deadline
 from snowmelt.runtime.frame_place import FramePlace
-from snowmelt.runtime.hearing import SLICE_SECONDS, Hearing
+from snowmelt.runtime.hearing import OWES_MOST, SLICE_SECONDS, Hearing
 from snowmelt.runtime.ledger import NOBODY, CostLedger, Payer
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.owed import HURRY, Owed
@@ -187,7 +187,8 @@ class LoopConnection(asyncio.Protocol):
                     else:
                         owner.deliver(self.peer, event)
                 count += 1
-                if machine.frames and (count == SLICE_FRAMES or perf_counter() > until):
+                over = count == SLICE_FRAMES or self.owes > OWES_MOST or perf_counter() > until
+                if over and machine.frames:
                     break
         except SnowmeltError as error:
             self._fail(error)

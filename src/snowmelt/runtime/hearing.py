@@ -21,7 +21,7 @@ cut into frames as they come (`connection.py`), and a turn of the loop hears the
 7. A call by which a name may come into use, or a place, makes nodes speak to each other, here and
    elsewhere, and for a while (`caused.py`). That has no account where it is heard, so it is paid by
    whoever called: its slice counts as so much more. By rule 6 it counts `HELD_UP` times, and the
-   account rests for that as well, at most for `REST_MOST`.
+   account rests for that as well, at most for `REST_MOST`: a slice ends when it owes that much.
 8. When nobody waits, what each has cost is forgotten. And what comes then is heard at once, as
    long as the loop has little to do: to let it go round first costs a call to the system.
 """
@@ -46,6 +46,8 @@ AT_ONCE_SECONDS: Final = 0.001
 """So much of each `TURN_SECONDS` is heard at once (rule 8)."""
 HELD_UP: Final = 8
 REST_MOST: Final = 0.1
+OWES_MOST: Final = REST_MOST / HELD_UP
+"""A slice that owes more ends: the longest rest pays for no more."""
 REST_SECONDS: Final = 0.001
 """So often it is looked whose rest is over."""
 REMEMBERED_MAX: Final = 1_000

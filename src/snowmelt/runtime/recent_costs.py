@@ -13,7 +13,8 @@ from typing import Final
 WINDOW_SECONDS: Final = 0.1
 HELD_UP_FACTOR: Final = 1.25
 HELD_UP_SECONDS: Final = 2.0
-"""For so long after such a window it is held up: while accounts rest the system need not do it."""
+"""For so long after such a window it is held up: while accounts rest the system need not do it. And
+for so long whoever asked counts as one of several: who rests may be quiet for a window."""
 LITTLE: Final = WINDOW_SECONDS / 5
 """Who has cost no more in a window has cost little."""
 
@@ -28,12 +29,25 @@ class RecentCosts:
     (True, False)
     """
 
-    __slots__ = ("_costs", "_cpu", "_ends", "_held_up_until", "_resting", "clock")
+    __slots__ = (
+        "_asked",
+        "_costs",
+        "_cpu",
+        "_debts",
+        "_ends",
+        "_held_up_until",
+        "_resting",
+        "clock",
+    )
 
     def __init__(self) -> None:
         self.clock = 0.0
         """What was heard in this window, in seconds by the clock."""
         self._costs: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
+        """When each of them asked last."""
+        self._debts: dict[str, float] = {}
+        """What each owes for what follows; half of it counts in the next window."""
         self._cpu = 0.0
         """What the thread had had of the processor when this window began."""
         self._ends = self._held_up_until = 0.0
@@ -43,12 +57,18 @@ class RecentCosts:
         """It has cost so much until now, by the clock, and owes so much for what follows."""
         self.clock += seconds
         self._costs[account] = self._costs.get(account, 0.0) + seconds + owes
+        self._asked[account] = now
+        if owes:
+            self._debts[account] = self._debts.get(account, 0.0) + owes
         if now > self._ends:
             self._begin(now)
 
     def rests(self, account: str) -> bool:
-        """Whether others need that it pauses."""
-        return account in self._resting
+        """Whether others need that it pauses: who owes a window, whether they ask in it or not."""
+        if account in self._resting:
+            return True
+        owes = self._debts.get(account, 0.0) > WINDOW_SECONDS and len(self._asked) > 1
+        return owes and self._asked[account] < self._held_up_until
 
     def _begin(self, now: float) -> None:
         """Another window."""
@@ -60,5 +80,8 @@ class RecentCosts:
             equal = sum(costs.values()) / len(costs)
             most = (one for one, cost in costs.items() if cost > max(equal, LITTLE))
             self._resting = frozenset(most)
+        since = now - HELD_UP_SECONDS
+        self._asked = {one: at for one, at in self._asked.items() if at > since}
+        self._debts = {one: owes / 2 for one, owes in self._debts.items() if one in self._asked}
         self._costs, self._cpu, self._ends = {}, cpu, now + WINDOW_SECONDS
         self.clock = 0.0

@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from snowmelt.client.pool.face import Pool
     from snowmelt.client.pool.objects import Object, Objects
     from snowmelt.client.priority.face import PriorityQueue
+    from snowmelt.client.queue.face import Group
     from snowmelt.client.queue.group_steps import Mark
-    from snowmelt.client.queue.groups import Group
     from snowmelt.client.queue.step import Step
     from snowmelt.client.worker.face import Worker
     from snowmelt.client.worker.retrying import Retry
@@ -143,7 +143,7 @@ _WHERE: Final = {
     "Objects": "client.pool.objects",
     "PriorityQueue": "client.priority.face",
     "Mark": "client.queue.group_steps",
-    "Group": "client.queue.groups",
+    "Group": "client.queue.face",
     "Step": "client.queue.step",
     "Worker": "client.worker.face",
     "Retry": "client.worker.retrying",

@@ -11,7 +11,7 @@ from snowmelt.client.multicast.face_async import Multicast, Subscription
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object, Objects
 from snowmelt.client.priority.face_async import PriorityQueue
-from snowmelt.client.queue.groups_async import Group
+from snowmelt.client.queue.face_async import Group
 from snowmelt.client.queue.step_async import Step
 from snowmelt.client.worker.face_async import Worker
 

@@ -11,7 +11,7 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.leases.delivered import priority_of
-from snowmelt.client.priority.sorting import ranked_parcels
+from snowmelt.client.priority.steps import ranked_parcels
 from snowmelt.client.queue.bodies import CALL_BYTES
 from snowmelt.client.queue.group_steps import BEGINNING
 from snowmelt.client.queue.ranks import Ranks

@@ -9,8 +9,7 @@ import pytest
 
 from snowmelt.client.baton.steps import BatonHold
 from snowmelt.client.connection.steps import run
-from snowmelt.client.counter.state import AHEAD, CounterState
-from snowmelt.client.counter.steps import take
+from snowmelt.client.counter.state import AHEAD, CounterState, take
 from snowmelt.core.errors import BatonLost, MachineError, OutcomeUnknown, SnowmeltError, TooLarge
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval

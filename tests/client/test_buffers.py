@@ -14,7 +14,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.client.pool.bodies import LARGE, several
-from snowmelt.client.priority.sorting import ranked_parcels
+from snowmelt.client.priority.steps import ranked_parcels
 from snowmelt.client.queue.bodies import AHEAD, CALL_BYTES, parcels
 from snowmelt.client.queue.ranks import Ranks
 

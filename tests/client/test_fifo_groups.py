@@ -10,8 +10,8 @@ import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.delivered import part_bodies
+from snowmelt.client.queue.face import Group
 from snowmelt.client.queue.group_steps import BEGINNING, Mark
-from snowmelt.client.queue.groups import Group
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, CallerError, Full, GroupHeld, LeaseLost, NotStaged
 from snowmelt.core.interval import Interval

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.queue.face import Group, GroupSteps
 from snowmelt.client.queue.group_steps import BEGINNING, Mark
-from snowmelt.client.queue.groups import Group, GroupSteps
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.errors import SnowmeltError, TooLarge
 from snowmelt.core.names import Address, NodeId

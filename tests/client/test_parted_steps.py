@@ -12,11 +12,9 @@ from snowmelt.client.connection.steps import Query, Sleep, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
 from snowmelt.client.leases.steps import LeaseUpdate
-from snowmelt.client.parted.lease import together
-from snowmelt.client.parted.looks import summed
+from snowmelt.client.parted.looks import selected, summed
 from snowmelt.client.parted.order import PutOrder
-from snowmelt.client.parted.parts import PartitionedQueue, home_of
-from snowmelt.client.parted.select import selected
+from snowmelt.client.parted.parts import PartitionedQueue, home_of, together
 from snowmelt.client.queue.bodies import PutItems, parcel
 from snowmelt.client.queue.options import ProducerSequence
 from snowmelt.core.batch import Batch

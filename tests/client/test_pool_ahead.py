@@ -285,7 +285,7 @@ async def test_a_cancelled_put_is_in_as_a_whole_or_not_at_all(tmp_path):
 
 
 def test_places_that_nobody_has_taken_hold_no_end_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("snowmelt.protocols.pool.departure.ON_THEIR_WAY", seconds(8))
+    monkeypatch.setattr("snowmelt.protocols.pool.adopting.ON_THEIR_WAY", seconds(8))
     with snowmelt.open(tmp_path) as cluster:
         pool = cluster.pool("frames", buffers=10)
         before = told_ahead(pool)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 import snowmelt
-from snowmelt.client.priority.sorting import sorted_parcel
+from snowmelt.client.priority.steps import sorted_parcel
 from snowmelt.client.queue.ranks import Ranks
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval

@@ -5,9 +5,8 @@ from ordinary.interrupting import Interrupted
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.multicast import face as multicast
 from snowmelt.client.multicast import steps as multicast_steps
-from snowmelt.protocols.multicast import following
 
-STEPS = multicast, multicast_steps, following
+STEPS = multicast, multicast_steps
 
 
 def test_a_listener_that_is_interrupted_at_any_line_misses_nothing(

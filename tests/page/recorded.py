@@ -7,9 +7,8 @@ from typing import Any
 
 from snowmelt.core.errors import OutcomeUnknown
 from snowmelt.core.names import Address, NodeId, contact
-from snowmelt.page.history import QueueTotals
 from snowmelt.page.site import PageSite
-from snowmelt.page.watching import PageWatcher
+from snowmelt.page.watching import PageWatcher, QueueTotals
 from snowmelt.protocols.baton.calls import BatonLooks, BatonStatus, LookAtBatons
 from snowmelt.protocols.membership import Member, Status, View
 from snowmelt.protocols.membership.messages import GetStatus

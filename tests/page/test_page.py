@@ -13,7 +13,7 @@ from runtime.network import serving, until
 from runtime.test_http import HERE, asked
 from snowmelt.core.names import NodeId
 from snowmelt.page import PageSite, watching
-from snowmelt.page.history import MINUTES, UNKNOWN, History, QueueTotals
+from snowmelt.page.watching import MINUTES, UNKNOWN, History, QueueTotals
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.http import serving as web
 from snowmelt.runtime.http.pages import SiteContext

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from runtime.peering import GET, engine, know, put
-from snowmelt.runtime.peer import alarm
-from snowmelt.runtime.peer.alarm import Alarm
+from snowmelt.runtime.peer import engine_thread
+from snowmelt.runtime.peer.engine_thread import Alarm
 from timing import quick_turns
 
 
 @pytest.fixture(params=["events", "sockets"])
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "sockets":
-        monkeypatch.setattr(alarm, "EVENTS", False)
+        monkeypatch.setattr(engine_thread, "EVENTS", False)
         monkeypatch.setattr(Alarm, "edge", False)
-    elif not alarm.EVENTS:
+    elif not engine_thread.EVENTS:
         pytest.skip("this system has no event descriptors")
 
 

@@ -13,7 +13,7 @@ import snowmelt.aio
 from runtime.network import Stranger, serving, until
 from snowmelt.runtime import server
 from snowmelt.runtime.connection import LoopConnection
-from snowmelt.runtime.garbage import GarbageLooks
+from snowmelt.runtime.memory import GarbageLooks
 
 
 class Looked:
@@ -51,7 +51,7 @@ def test_a_look_goes_through_what_came_since_the_last_one(looked: Looked) -> Non
 
 ROUND = """
 import gc
-from snowmelt.runtime.garbage import GarbageLooks
+from snowmelt.runtime.memory import GarbageLooks
 
 class Ring:
     def __init__(self):

@@ -14,7 +14,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Effect, Event, Expired, Load, Loaded, Persisted, Received
 from snowmelt.protocols.calling import Call
 from snowmelt.runtime import driver as driver_module
-from snowmelt.runtime.turns import Turns, named
+from snowmelt.runtime.driver import Turns, named
 from snowmelt.store import Store
 
 

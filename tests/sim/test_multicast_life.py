@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
+from snowmelt.client.multicast.steps import ListenerProgress
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.multicast.calls import Messages, Position, Publication
-from snowmelt.protocols.multicast.following import ListenerProgress
 from snowmelt.protocols.multicast.receiver import TopicReceiver
 from snowmelt.protocols.multicast.topic import TopicHead
 from snowmelt.protocols.multicast.topic_log import Arrival, TopicLog

@@ -11,8 +11,7 @@ from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.messages import LoanSettled, SettleLoan
 from snowmelt.protocols.pool.object_store import DiskStore
 from snowmelt.protocols.pool.peer import PoolPeer
-from snowmelt.protocols.pool.promised import PromisedSlots
-from snowmelt.protocols.pool.put_handler import PutHandler
+from snowmelt.protocols.pool.put_handler import PromisedSlots, PutHandler
 from snowmelt.protocols.pool.shelf import Shelf
 from snowmelt_world.families import family
 from snowmelt_world.faults import HARDER, KINDS

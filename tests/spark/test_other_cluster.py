@@ -16,8 +16,8 @@ import snowmelt
 from snowmelt.cli.local import LocalNode, free_port
 from snowmelt.core.names import NodeId
 from snowmelt.runtime.folders import found_on_disk
-from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import source_schema
+from snowmelt.spark.datasource import SnapshotReader
 from snowmelt.spark.sink import BatchSink, sink
 from snowmelt.spark.stream_source import StreamReader
 

@@ -16,9 +16,8 @@ from pyspark.sql.types import StructType
 
 from snowmelt.core.errors import DataLost
 from snowmelt.protocols.queue.api.labels import Labels
-from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import readable, source_schema
-from snowmelt.spark.datasource import SnowmeltDataSource, of_session
+from snowmelt.spark.datasource import SnapshotReader, SnowmeltDataSource, of_session
 from snowmelt.spark.options import source_options
 from snowmelt.spark.partitions import LocatedItems, Tasks, tasks, waiting
 from snowmelt.spark.reading import rows_of

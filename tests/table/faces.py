@@ -8,8 +8,8 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.client.leases.consuming import ItemLoop
 from snowmelt.client.leases.consuming_async import ItemLoop as AsyncConsumption
-from snowmelt.client.pool.consuming import ObjectLoop as PoolConsumption
-from snowmelt.client.pool.consuming_async import ObjectLoop as AsyncPoolConsumption
+from snowmelt.client.pool.objects import ObjectLoop as PoolConsumption
+from snowmelt.client.pool.objects_async import ObjectLoop as AsyncPoolConsumption
 
 LEASED: Final = {"Item": snowmelt.Item, "Items": snowmelt.Items, "loop": ItemLoop}
 FIFO: Final = {"Fifo": snowmelt.Fifo, **LEASED, "Group": snowmelt.Group}

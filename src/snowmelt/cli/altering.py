@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from snowmelt.cli.options import HERE, PlaceOptions, QueueName
-from snowmelt.cli.priority_flags import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
+from snowmelt.cli.queue import LARGEST_FIRST, PARTITIONS, PRIORITIES, urgency
 from snowmelt.client.queue.rows import settings_object
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.queue.api.settings import FOR_EVER

@@ -1,15 +1,19 @@
-"""`snowmelt item`: one item by itself, wherever it is."""
+"""`snowmelt item`, `trace`, `select`, `quantile`: one item by itself, wherever it is."""
 
 import json
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from snowmelt.cli.options import HERE, AsJson, PlaceOptions, QueueName
 from snowmelt.cli.queue_show import holder_object, peek_lines, seen_object
-from snowmelt.client.queue.item_words import standing
-from snowmelt.client.queue.one_item import DROPPED, READY, ItemOverview
-from snowmelt.core.errors import BadOption
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.leases.steps import Seen
+from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.queue.item_words import happened, standing, when
+from snowmelt.client.queue.one_item import DROPPED, READY, ItemOverview, ItemTrace
+from snowmelt.core.errors import BadOption, Empty
 
 OVER = 4
 """There was nothing to do."""
@@ -79,3 +83,90 @@ def item_lines(told: ItemOverview) -> list[str]:
 
 def _say(as_json: bool, fields: dict[str, object], text: str) -> None:
     print(json.dumps(fields) if as_json else text)
+
+
+def trace(
+    queue: QueueName,
+    position: Annotated[int, typer.Argument(help="As put, peek and get show it.")],
+    priority: Annotated[
+        float | None, typer.Option(help="That of the item, where priorities are numbered.")
+    ] = None,
+    as_json: AsJson = False,
+    at: PlaceOptions = HERE,
+) -> None:
+    """Show what happened to one item, and what is not known any more."""
+    with at.open() as cluster:
+        found = cluster.queue(queue, timeout=at.timeout)
+        life = found.trace(position, priority=whole(priority), timeout=at.timeout)
+    if as_json:
+        print(json.dumps(trace_object(life)))
+        return
+    for line in trace_lines(life):
+        print(line)
+
+
+def trace_object(life: ItemTrace) -> dict[str, object]:
+    """The same as a JSON object."""
+    entries = [
+        {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in ((name, getattr(one, name)) for name in one.__struct_fields__)
+        }
+        for one in life.entries
+    ]
+    return {
+        "now": item_object(life.now),
+        "entries": entries,
+        "partition": life.partition,
+        "unknown": life.unknown,
+    }
+
+
+def trace_lines(life: ItemTrace) -> list[str]:
+    """The same for a person, a line for each event."""
+    lines = [f"not known: {life.unknown}"] if life.unknown else []
+    lines += [f"{when(one):33}  {happened(one)}" for one in life.entries]
+    where = "" if life.partition is None else f" in partition {life.partition}"
+    return [*lines, f"now{where}:", *[f"  {line}" for line in item_lines(life.now)]]
+
+
+def select(
+    queue: QueueName,
+    rank: Annotated[int, typer.Argument(help="1 is the next.")],
+    as_json: AsJson = False,
+    at: PlaceOptions = HERE,
+) -> None:
+    """Show the item of a rank among those that are ready. Ends with 8 when fewer are."""
+    with at.open() as cluster:
+        found = _ranked(cluster.queue(queue, timeout=at.timeout), at.timeout)
+        seen = found.select(rank, timeout=at.timeout)
+    _show(queue, seen, f"fewer than {rank} items of {queue} are ready", as_json)
+
+
+def quantile(
+    queue: QueueName,
+    share: Annotated[float, typer.Argument(help="0 is the first, 0.5 the median, 1 the last.")],
+    as_json: AsJson = False,
+    at: PlaceOptions = HERE,
+) -> None:
+    """Show the item behind a share of those that are ready. Ends with 8 when none is."""
+    with at.open() as cluster:
+        found = _ranked(cluster.queue(queue, timeout=at.timeout), at.timeout)
+        seen = found.quantile(share, timeout=at.timeout)
+    _show(queue, seen, f"no item of {queue} is ready", as_json)
+
+
+def _ranked(queue: Fifo | PriorityQueue, timeout: float) -> PriorityQueue:
+    if not isinstance(queue, Fifo):
+        return queue
+    queue.stats(timeout=timeout)  # says so when there is none
+    raise BadOption("queue", queue.name, "a priority queue; this is a fifo, without ranks")
+
+
+def _show(queue: str, seen: Seen | None, none: str, as_json: bool) -> None:
+    if seen is None:
+        raise Empty(none)
+    if as_json:
+        print(json.dumps({"queue": queue, "item": seen_object(seen)}))
+    else:
+        print(*peek_lines([seen], ranked=True))

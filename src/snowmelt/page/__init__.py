@@ -5,7 +5,7 @@ nothing is loaded from elsewhere.
 
 1. The node looks at all of its cluster as any client does (`looking.py`): at its own machines
    without a connection (`port.py`), at the others through a client.
-2. It looks once a minute, for the rates of the last hour (`history.py`), and every few seconds
+2. It looks once a minute, for the rates of the last hour (`watching.py`), and every few seconds
    while somebody has the page open: the more queues, the more seldom (`watching.py`).
 3. What is seen is encoded once, and goes to all who look as events of one stream.
 """

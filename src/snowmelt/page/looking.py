@@ -15,8 +15,8 @@ from snowmelt.client.pool.status import pools
 from snowmelt.client.priority.steps import RankedSteps
 from snowmelt.client.queue.consumers import ConsumerOverview, consumers
 from snowmelt.client.queue.held_items import HeldItem, first_held, held_in, with_holder
-from snowmelt.client.queue.item_trace import trace
 from snowmelt.client.queue.item_words import happened, standing, when
+from snowmelt.client.queue.one_item import trace
 from snowmelt.client.queue.overviews import NODE_SECONDS
 from snowmelt.client.queue.rows import QueueRow, settings_object
 from snowmelt.core.errors import SnowmeltError

@@ -18,19 +18,29 @@ there the driver halts by itself, when what else came with that flush has been t
 
 What a client's call would read from the disk is not read before that client has room for answers:
 thousands of reads may have waited for one flush, and would all be in memory at once.
+
+How long the turns of a driver take: by the clock, and of the processor.
+
+While a turn lasts the node hears nobody. By the clock that includes what the system gave to other
+programs meanwhile; what this program is responsible for is the processor's time. Asking for that is
+a call to the system, of microseconds on some: so it is asked for only where the last answer is not
+fresh, and what the thread did since that answer is counted to the turn. It is too much by `FRESH`
+at most, and never too little.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, Final
 
 from snowmelt.core.errors import MachineError, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
+    Announced,
     Event,
     Expired,
     Halt,
@@ -39,13 +49,18 @@ from snowmelt.core.node import (
     Persist,
     PersistFailed,
     Received,
+    Requested,
     Scan,
 )
+from snowmelt.protocols.calling import Call
 from snowmelt.runtime.clock import seconds_until, steady_now, wall_now
+from snowmelt.runtime.logs import LOG, tell
 from snowmelt.runtime.running import NodeRunner, Watcher, loaded, persisted
-from snowmelt.runtime.turns import Turns
 from snowmelt.store import Completion, GroupCommit, Store
 
+FRESH: Final = 0.002
+LONG: Final = 0.02
+"""Turns that take so much of the processor are told, one by one, where the log has `debug`."""
 FENCE: Final = -1
 TURN_SECONDS: Final = 0.005
 """After so long what follows from an event waits for the loop to go round."""
@@ -54,6 +69,70 @@ SLOW_SECONDS: Final = 10.0
 """A disk that was slower than that is not waited for in the loop's thread for so long."""
 CROWD_SECONDS: Final = 0.01
 """Nor for so long after several steps came at once: the loop had better hear the next of them."""
+
+
+class Turns:
+    """The longest of them.
+
+    >>> turns = Turns()
+    >>> _ = turns.begin(),  sum(range(500_000)); turns.end(Expired(None))
+    >>> 0 < turns.longest_cpu <= turns.longest, turns.longest_event
+    (True, 'Expired NoneType')
+    """
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        """Seconds by the clock of the longest one."""
+        self.longest_cpu = 0.0
+        """Seconds of the processor of the one that took most of those."""
+        self.longest_event = ""
+        """What that one was about."""
+        self._began = 0.0
+        self._asked = -1.0
+        self._cpu = 0.0
+
+    def begin(self) -> float:
+        """A turn begins, at this moment of `perf_counter`."""
+        now = perf_counter()
+        if now - self._asked > FRESH:
+            self._cpu, self._asked = thread_time(), now
+        self._began = now
+        return now
+
+    def end(self, event: Event[Any]) -> None:
+        """The turn that this event began is over."""
+        took = perf_counter() - self._began
+        if took <= self.longest_cpu and took < LONG:
+            return
+        cpu = min(took, thread_time() - self._cpu)
+        self.longest = max(self.longest, took)
+        if cpu > self.longest_cpu:
+            self.longest_cpu, self.longest_event = cpu, named(event)
+        if cpu > LONG and LOG.isEnabledFor(logging.DEBUG):
+            fields = {"about": named(event), "seconds": round(took, 4), "cpu": round(cpu, 4)}
+            tell("a long turn", logging.DEBUG, **fields)
+
+
+def named(event: Event[Any]) -> str:
+    """What an event is, in a word or two.
+
+    >>> from snowmelt.core.names import NodeId, OperationId
+    >>> named(Received(NodeId("n1"), Call(7, "put")))
+    'Call str'
+    """
+    match event:
+        case Received(_, Call(_, body)):
+            return f"Call {type(body).__name__}"
+        case Received(_, message):
+            return f"Received {type(message).__name__}"
+        case Requested(_, body):
+            return f"Requested {type(body).__name__}"
+        case Announced(fact):
+            return f"Announced {type(fact).__name__}"
+        case Expired(timer):
+            return f"Expired {type(timer).__name__}"
+        case _:
+            return type(event).__name__
 
 
 class Driver(NodeRunner):

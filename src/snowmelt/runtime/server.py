@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import SystemRandom
 from time import monotonic, time
@@ -46,15 +47,13 @@ from snowmelt.runtime.door import Door
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.folders import check_node
-from snowmelt.runtime.garbage import GarbageLooks
 from snowmelt.runtime.http.pages import Pages, Site, SiteContext
 from snowmelt.runtime.http.serving import HttpServer
-from snowmelt.runtime.inquiring import Inquiries
 from snowmelt.runtime.ledger import Payer
 from snowmelt.runtime.limits import Limits, raise_open_files
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.loops import new_loop
-from snowmelt.runtime.memory import MemoryAlarm, of_machine
+from snowmelt.runtime.memory import GarbageLooks, MemoryAlarm, of_machine
 from snowmelt.runtime.signals import BorrowedSignals
 from snowmelt.runtime.slow_client_cutoff import SlowClientCutoff
 from snowmelt.runtime.statistics import NodeStatistics, Reloaded
@@ -65,10 +64,41 @@ from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import KnownCluster, as_error
 from snowmelt.wire.rights import as_seen
 
+FIRST: Final = 1_000
+"""Numbers below are of calls of other kinds (`server.Server.stop`)."""
 SWITCH_SECONDS: Final = 0.0005
 """A tenth of what is usual."""
 HANDS_OVER: Final = 0.4
 """Of the time to drain, how much may pass until what only this node has is elsewhere."""
+
+
+class Inquiries:
+    """Of one process, on its event loop."""
+
+    def __init__(self, me: NodeId, handle: Callable[[Requested[Any]], None]) -> None:
+        self._me = me
+        self._handle = handle
+        self._numbers = count(FIRST)
+        self._open: dict[int, asyncio.Future[Any]] = {}
+
+    async def ask(self, request: Any) -> Any:
+        """What is answered. Nobody waits without end: it is asked within a time."""
+        number = next(self._numbers)
+        answer = self._open[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._handle(Requested(OperationId(self._me, number), request))
+            return await answer
+        finally:
+            del self._open[number]
+
+    def replied(self, effect: Reply[Any]) -> bool:
+        """An answer came; whether it is to one of these."""
+        answer = self._open.get(effect.operation.number)
+        if answer is None or effect.operation.client != self._me:
+            return effect.operation.number >= FIRST  # nobody waits for it any more
+        if not answer.done():
+            answer.set_result(effect.message)
+        return True
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,8 +36,8 @@ from snowmelt.runtime.connection import (
     tls_of,
 )
 from snowmelt.runtime.credentials import Credentials, channel_of, check_certificate
-from snowmelt.runtime.entrance import Entrance
 from snowmelt.runtime.frame_place import FramePlace
+from snowmelt.runtime.handshakes import Entrance
 from snowmelt.runtime.hearing import Hearing
 from snowmelt.runtime.ledger import Cost, CostLedger, Payer
 from snowmelt.runtime.limits import Limits

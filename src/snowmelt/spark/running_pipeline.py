@@ -12,17 +12,20 @@ down, whatever is in it; one stage's passes while another computes.
 """
 
 import logging
+import os
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.connection.url import pinned
 from snowmelt.core.errors import BadOption, OutcomeUnknown, StateError
 from snowmelt.runtime.signals import BorrowedSignals
-from snowmelt.spark.aside import errors_into
 from snowmelt.spark.failing import StageFailed
 from snowmelt.spark.graph import in_order, upstream
 from snowmelt.spark.pipeline_folder import SPARK, PipelineFolder, check_places, make_sink
@@ -31,21 +34,42 @@ from snowmelt.spark.shipping import ship
 from snowmelt.spark.stages import SparkStage, Stage
 from snowmelt.spark.standing import Show, Standing, State
 from snowmelt.spark.workers import PATIENCE, WorkerRun
+from snowmelt.store.folder import private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from snowmelt.spark.pipeline import Pipeline, RunOptions
-
 from dataclasses import replace
 
 from snowmelt.spark.standing import ItemRate
 
+_STDERR: Final = 2
+_ECHO: Final = "DataFrameQueryContextLogger"
+"""By this logger pyspark writes each error to the terminal that it raises anyway."""
 TICK: Final = 0.5
 
 
 StageRun: TypeAlias = SparkRun | WorkerRun
 """One stage at work in this process."""
+
+
+@contextmanager
+def errors_into(log: Path) -> Iterator[None]:
+    """Standard error goes into a file meanwhile, and for ever that of processes begun meanwhile."""
+    logging.getLogger(_ECHO).setLevel(logging.CRITICAL + 1)
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    sys.stderr.flush()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    before = os.dup(_STDERR)
+    with private(log) as file:
+        os.dup2(file.fileno(), _STDERR)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, _STDERR)
+        os.close(before)
 
 
 class StageView:

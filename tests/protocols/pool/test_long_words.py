@@ -9,6 +9,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Received
 from snowmelt.protocols.pool.alarms import Alarms
 from snowmelt.protocols.pool.holding import HeldLoans
+from snowmelt.protocols.pool.lending import LINE_MAX
 from snowmelt.protocols.pool.messages import (
     TOKENS_AT_ONCE,
     ObjectsLent,
@@ -17,7 +18,6 @@ from snowmelt.protocols.pool.messages import (
     SettleLoan,
 )
 from snowmelt.protocols.pool.settings import HOPS_MAX
-from snowmelt.protocols.pool.waiting_requests import LINE_MAX
 from work import lines_of
 
 

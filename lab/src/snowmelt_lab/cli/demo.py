@@ -22,8 +22,7 @@ import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.cli.page import page_port
-from snowmelt.cli.pipeline import spark_extra
-from snowmelt.cli.pipeline_show import shown_on, summary_table
+from snowmelt.cli.pipeline import shown_on, spark_extra, summary_table
 from snowmelt.client.cluster import Cluster, connect
 from snowmelt.core.errors import BadOption
 

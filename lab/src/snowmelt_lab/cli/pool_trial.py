@@ -20,7 +20,7 @@ from rich.console import Console
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
 from snowmelt.cli.options import CLUSTER, AsJson, ClusterOptions
-from snowmelt.cli.pool_moving import reached
+from snowmelt.cli.pool import reached
 from snowmelt.client.connection.url import with_user
 from snowmelt.core.errors import BadOption, StateError
 from snowmelt.protocols.pool.settings import OBJECT_BYTES_MAX, pool_name

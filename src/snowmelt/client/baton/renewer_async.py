@@ -12,9 +12,9 @@ from typing import TypeAlias
 from snowmelt.client.baton.holding import DropNotice
 from snowmelt.client.baton.renewals import LOOK, RenewalPlan
 from snowmelt.client.baton.steps import AcquireRequest, BatonHold, CurrentNode
+from snowmelt.client.connection.bound import until_set
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
-from snowmelt.client.connection.until_set import until_set
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant, later
 from snowmelt.runtime.clock import seconds_until, steady_now

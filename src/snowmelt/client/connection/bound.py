@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -67,3 +68,15 @@ class LoopBinding:
             await asyncio.wait(self._orphans, timeout=CLOSING_SECONDS)
         self.closed = True
         return True
+
+
+async def until_set(event: asyncio.Event, timeout: float) -> None:
+    """Until it is set, or so many seconds.
+
+    Not by `wait_for`: that of Python 3.11 forgets a cancellation in the moment of the answer.
+
+    >>> asyncio.run(until_set(asyncio.Event(), 0.001))
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            await event.wait()

@@ -3,8 +3,7 @@
 
 from snowmelt.client.baton.face import Baton
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.counter.state import checked_numbers, counter_name
-from snowmelt.client.counter.steps import take
+from snowmelt.client.counter.state import checked_numbers, counter_name, take
 from snowmelt.core.interval import Interval
 
 

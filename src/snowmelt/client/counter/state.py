@@ -5,11 +5,15 @@ is lost with its holder, and made again from that disk, counting goes on at the 
 between is a gap, and no number comes twice.
 """
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
-from snowmelt.core.errors import BadOption, CallerError, TooLarge
+from snowmelt.client.baton.steps import BatonHold
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.steps import Steps
+from snowmelt.core.errors import BadOption, CallerError, SnowmeltError, TooLarge
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.baton.settings import baton_name
 
@@ -103,3 +107,22 @@ def _foreign() -> CallerError:
         "this baton carries no counter: its value was set by hand; take "
         "another name for the counter"
     )
+
+
+def take(hold: BatonHold, count: int) -> Steps[Interval]:
+    """Takes so many numbers and gives the baton up; they are the caller's once that is known.
+
+    When something fails they are nobody's, and the value goes on as it came, or was last saved.
+    """
+    try:
+        step = advance(hold.value, hold.made, count)
+        if step.reserves:
+            yield from hold.save(step.value, TIMEOUT)
+        hold.set_value(step.value)
+    except SnowmeltError:
+        if not hold.over:
+            with suppress(SnowmeltError):  # the first failure is the one to raise
+                yield from hold.release(changed=False)
+        raise
+    yield from hold.release()
+    return step.numbers

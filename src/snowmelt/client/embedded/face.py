@@ -40,8 +40,14 @@ from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.session import TIMEOUT, Session, checked, read_by_node
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.embedded.batons import FOR_BATONS, ME, SAVED, machines_of_batons, of_batons
-from snowmelt.client.embedded.callers import LocalCallers
+from snowmelt.client.embedded.batons import (
+    FOR_BATONS,
+    ME,
+    SAVED,
+    LocalCallers,
+    machines_of_batons,
+    of_batons,
+)
 from snowmelt.client.embedded.machine_lock import MachineLock
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.open_pools import OpenPools

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from snowmelt.client.coalescing.tasks import TaskCoalescer
+from snowmelt.client.connection.bound import until_set
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.connection.until_set import until_set
 from snowmelt.client.leases.consuming_async import BufferedSender
 from snowmelt.client.leases.items_async import Item, items_under
 from snowmelt.client.leases.leasing_async import leasing

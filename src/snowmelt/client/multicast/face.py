@@ -8,11 +8,10 @@ from snowmelt.client.connection.forking import Own
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.multicast.steps import ListenerState, TopicSteps
+from snowmelt.client.multicast.steps import ListenerState, Message, TopicSteps
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.instant import later, seconds
 from snowmelt.protocols.multicast.calls import Position
-from snowmelt.protocols.multicast.following import Message
 from snowmelt.runtime.clock import steady_now
 
 

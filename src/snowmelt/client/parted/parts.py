@@ -11,22 +11,21 @@
    bound these puts of a client go one after the other, so that none passes one that looks for room.
    In any other a put that stands behind others of its client goes where they went.
 4. A get is asked of any node, which answers with a lease of each partition that gave something.
-   They are one lease here (`lease.py`), and updates of it go to the partitions concerned.
+   They are one lease here (`SharedToken`), and updates of it go to the partitions concerned.
 5. A get waits for the puts that its client asked before, for half of its time. In a queue with a
    bound that is for a moment, since a put may wait for the very room that this get makes.
 6. A partition that is not there any more was deleted, and with it the queue.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from snowmelt.client.connection.steps import Sleep, Steps, all_of, at_once
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import LateRefusal, LeasedItems
+from snowmelt.client.leases.delivered import LateRefusal, LeasedItems, positions_of
 from snowmelt.client.leases.steps import LeaseReply, LeaseUpdate, both
-from snowmelt.client.parted.lease import held_of, together
 from snowmelt.client.queue.bodies import NOT_UNIQUE, PutItems, Unique, chosen
 from snowmelt.client.queue.options import Key, ProducerSequence, as_key
 from snowmelt.core.errors import (
@@ -38,12 +37,12 @@ from snowmelt.core.errors import (
     Unavailable,
 )
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.queue.api.calls import Get, PutDone
 from snowmelt.protocols.queue.api.gathered import Gathered, PartitionLease
 from snowmelt.protocols.queue.api.labels import keys_in, picked
 from snowmelt.protocols.queue.api.partition_names import home_of
-from snowmelt.protocols.queue.api.settings import QueueSettings
+from snowmelt.protocols.queue.api.settings import PARTITIONS_MAX, QueueSettings
 from snowmelt.runtime.clock import steady_now
 
 ROUND: Final = 0.5
@@ -59,6 +58,64 @@ _WEIGHT_MAX: Final = 4 << 20
 _EARLIER: Final = milliseconds(200)
 """So much earlier, or a fifth of its time, a get ends its wait: all partitions are asked once more
 before it hears that there is nothing."""
+
+
+class LeasedPartition(msgspec.Struct, frozen=True, eq=False):
+    """What one partition gave, and under which token of its own."""
+
+    part: int
+    token: int
+    places: IntervalSet
+
+    def common(self, some: Iterable[Interval]) -> tuple[Interval, ...]:
+        """What of these places it gave."""
+        return tuple([each for one in some for each in self.places.common(one)])
+
+    def word(self, whole: LeaseUpdate, left: Sequence[Interval]) -> LeaseUpdate | None:
+        """What a word about all says of this; None for nothing. `left` is what is held still."""
+        done, back = self.common(whole.done), self.common(whole.back)
+        extend = whole.extend and len(self.common(left)) > 0
+        if not (done or back or extend):
+            return None
+        return msgspec.structs.replace(whole, token=self.token, done=done, back=back, extend=extend)
+
+
+class SharedToken(int):
+    """The number of such a lease, unlike that of any other, and what it is made of.
+
+    >>> held = [LeasedPartition(part, token, IntervalSet()) for part, token in ((2, 7), (5, 7))]
+    >>> SharedToken.of(held) == SharedToken.of(held[:1]), SharedToken.of(held[:1]) >> 6
+    (False, 7)
+    """
+
+    held: tuple[LeasedPartition, ...]
+
+    @classmethod
+    def of(cls, held: Sequence[LeasedPartition]) -> "SharedToken":
+        """That of what these partitions gave together."""
+        token = cls(max([one.token * PARTITIONS_MAX + one.part for one in held]))
+        token.held = tuple(held)
+        return token
+
+
+def held_of(token: int) -> tuple[LeasedPartition, ...]:
+    """What a lease is made of."""
+    assert isinstance(token, SharedToken), "leases of several partitions have these"
+    return token.held
+
+
+def together(pieces: Sequence[tuple[int, LeasedItems]]) -> LeasedItems:
+    """What several partitions gave, as one lease: it ends with the first of theirs."""
+    leases = [one for _, one in pieces]
+    token = SharedToken.of(
+        [
+            LeasedPartition(part, one.token, IntervalSet(positions_of(one.parts)))
+            for part, one in pieces
+        ]
+    )
+    parts = sorted([part for one in leases for part in one.parts], key=lambda part: part.start)
+    lease, ends = min([one.lease for one in leases]), min([one.ends for one in leases])
+    return LeasedItems(token, tuple(parts), lease, ends)
 
 
 class PartitionSteps(Protocol):

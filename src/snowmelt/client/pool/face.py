@@ -2,7 +2,8 @@
 """A pool as a program holds it; blocking."""
 
 from _thread import get_ident
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Self
 
 from snowmelt.client.connection.session import TIMEOUT, checked
@@ -10,14 +11,12 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import run
 from snowmelt.client.leases.steps import checked_count
 from snowmelt.client.pool import steps as pool_steps
-from snowmelt.client.pool.consuming import ObjectLoop
 from snowmelt.client.pool.loans import taken
-from snowmelt.client.pool.objects import Object, Objects, only
+from snowmelt.client.pool.objects import Object, ObjectLoop, Objects, only
 from snowmelt.client.pool.open_pools import OpenPool
 from snowmelt.client.pool.options import check_prefetch
 from snowmelt.client.pool.port import PoolPort
-from snowmelt.client.pool.room import ObjectRoom
-from snowmelt.client.pool.shapes import Shape, bytes_of
+from snowmelt.client.pool.shapes import Shape, bytes_of, shaped
 from snowmelt.client.pool.steps import BYTES_MAX
 from snowmelt.client.queue.codecs import PLAIN, ValueCodec
 from snowmelt.core.batch import Batch, Buffer
@@ -25,6 +24,36 @@ from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import PeerStatistics
 from snowmelt.protocols.pool.settings import ASKED_BYTES_MAX, ASKED_OBJECTS_MAX
+
+
+class ObjectRoom:
+    """An object that is being made; `pool.room` gives it, for a `with`."""
+
+    __reduce__ = stays("send what was made in it")
+
+    def __init__(
+        self,
+        put: Callable[[memoryview, float], Any],
+        room: memoryview,
+        shape: Shape,
+        dtype: Any,
+        timeout: float,
+    ) -> None:
+        self._put = put
+        self._room = room
+        self._view = shaped(room, shape, dtype)
+        self._timeout = timeout
+
+    def __enter__(self) -> memoryview:
+        return self._view
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            if error is None:
+                self._put(self._room.toreadonly(), self._timeout)
+        finally:  # it may be put though this was interrupted
+            with suppress(BufferError):  # an array of it lives, and must not be written to
+                self._view.release()
 
 
 class Pool:

@@ -1,21 +1,28 @@
 """What a pool gives a person: one `Object`, or `Objects` of one producer, with `await`.
 
 Not items as a fifo's: an object has no position and no headers, and its body may be large, so it is
-handed over as it came.
+handed over as it came. `loop_state.py` has the rules of the loop over them.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Self
+from typing import Any, Self
 
+from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import AsyncPort
+from snowmelt.client.connection.takers import Taker, this_taker
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.bodies import alone, numbers
 from snowmelt.client.pool.loans import ClientLoan
+from snowmelt.client.pool.loop_state import NextObject, ObjectLoopState
+from snowmelt.client.pool.open_pools import OpenPool
+from snowmelt.client.pool.port_async import PoolPort
 from snowmelt.client.pool.views import ObjectsView, ObjectView
-from snowmelt.client.queue.codecs import ValueCodec
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.client.queue.codecs import PLAIN, ValueCodec
+from snowmelt.core.errors import Closed, SnowmeltError
 from snowmelt.protocols.pool.calls import Got, Nack
 
 
@@ -117,3 +124,80 @@ async def leave(held: Object | Objects, error: BaseException | None) -> None:
 def only(port: AsyncPort, loan: ClientLoan, got: Got, codec: ValueCodec) -> Object:
     """The object of a get for one."""
     return Object(port, loan, alone(got.blob), codec=codec)
+
+
+class ObjectLoop:
+    """Objects one by one, for an `async for`; `Pool.consume` gives it.
+
+    Close it, or use it in an `async with`. Tasks may share a loop; when it ends for one, it ends
+    for all. It ends with its pool, too.
+    """
+
+    __reduce__ = stays("send its objects' bodies")
+
+    def __init__(
+        self,
+        part: OpenPool,
+        port: PoolPort,
+        prefetch: int | None,
+        timeout: float | None,
+        codec: ValueCodec = PLAIN,
+    ) -> None:
+        self._codec = codec
+        self._port = port
+        self._state = ObjectLoopState(part, prefetch, timeout)
+        opened(self)
+        part.engine.words.watch(self, self._state.close)  # should this be dropped and interrupted
+
+    def __aiter__(self) -> Self:
+        self._state.leave(this_taker())
+        return self
+
+    async def __anext__(self) -> Object:
+        who = this_taker()
+        try:
+            held = await self._next(who)
+        except BaseException:
+            self._state.end()
+            raise
+        # Between these two no handler of a signal is run: it is handed out, or it went back.
+        self._state.hands[who] = held
+        return held
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends it; what is in hand goes back."""
+        self._state.close(this_taker())
+        self._state.part.engine.words.ring()
+
+    def end_of(self, port: Any) -> None:
+        """Ends it when it is of this part, which is about to be closed, or whatever its part."""
+        if port is None or port is self._state.part:
+            self._state.close(this_taker())
+            self._state.part.engine.words.ring()
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self._state.close()
+
+    async def _next(self, who: Taker) -> Object:
+        self._state.begin(who)
+        found = self._state.at_once() or await self._awaited(self._state.wish())
+        return only(self._port, *found, self._codec)
+
+    async def _awaited(self, wish: NextObject) -> tuple[ClientLoan, Got]:
+        try:
+            while not wish.over:
+                found = wish.met()
+                if found is not None:
+                    return found
+                await self._port.wait(self._state, wish.until)
+        except Closed:
+            if not self._state.over:
+                raise
+        raise StopAsyncIteration  # also when the pool was closed between a look and a wait

@@ -17,7 +17,7 @@ from snowmelt.client.pool.options import PoolOptions, listening, pool_settings, 
 from snowmelt.core.errors import Closed, DataLost, SnowmeltError
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.protocols.pool.calls import PoolMembers, Stop
+from snowmelt.protocols.pool.calls import CLOSED, PoolMembers, Stop
 from snowmelt.protocols.pool.introductions import Acquaintance
 from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import Delivery, pool_name
@@ -184,3 +184,20 @@ class OpenPools:
             self._parts.pop(part.me, None)
         if failure is not None:
             raise failure
+
+
+class PoolPortBase:
+    """What both faces ask through."""
+
+    def __init__(self, part: OpenPool) -> None:
+        self._engine = part.engine
+        self._closed = False
+
+    def close(self) -> None:
+        """Nothing is asked through this one any more."""
+        self._closed = True
+
+    def check(self) -> None:
+        """Raises `Closed` when it is; the engine says itself whether it is."""
+        if self._closed:
+            raise Closed(CLOSED)

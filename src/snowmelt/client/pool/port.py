@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from snowmelt.client.pool.handle import PoolPortBase
 from snowmelt.client.pool.loop_state import ObjectLoopState
+from snowmelt.client.pool.open_pools import PoolPortBase
 from snowmelt.client.pool.steps import check_kept
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId

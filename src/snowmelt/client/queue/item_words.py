@@ -1,8 +1,7 @@
 """What a person is told of one item: where it is, and what happened to it."""
 
 from snowmelt.client.leases.steps import Seen
-from snowmelt.client.queue.item_trace import TraceEntry
-from snowmelt.client.queue.one_item import ItemOverview
+from snowmelt.client.queue.one_item import ItemOverview, TraceEntry
 from snowmelt.core.shown import age, printable
 from snowmelt.protocols.queue.api.statuses import ItemStanding, TraceKind
 

@@ -11,7 +11,7 @@ from snowmelt.client.leases.delivered import LeasedItems
 from snowmelt.client.leases.items import Item, Items, UpdateSender, leave
 from snowmelt.client.leases.steps import BYTES_MAX, RELEASED, ReturnOptions
 from snowmelt.client.queue.face import Queue
-from snowmelt.client.queue.step_view import StepView
+from snowmelt.client.queue.step_parts import StepView
 from snowmelt.core.errors import BadOption, Closed, SnowmeltError
 from snowmelt.core.interval import Interval
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from snowmelt.client.connection.until_set import until_set
+from snowmelt.client.connection.bound import until_set
 from snowmelt.client.leases.item_source_async import ItemSource
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, LoopDeadline

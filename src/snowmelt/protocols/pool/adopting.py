@@ -21,19 +21,23 @@ import msgspec
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.names import NodeId
-from snowmelt.core.node import Note, Send
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Note, Reply, Send
 from snowmelt.protocols.pool.alarms import Alarms, Effects
-from snowmelt.protocols.pool.calls import Coming, NotReceived
-from snowmelt.protocols.pool.consumer import batches_of
+from snowmelt.protocols.pool.calls import Coming, NotReceived, Stopped
+from snowmelt.protocols.pool.consumer import Consumer, batches_of
+from snowmelt.protocols.pool.holding import HeldLoans
+from snowmelt.protocols.pool.introduction import Introduction
 from snowmelt.protocols.pool.messages import (
     Cancel,
     GiveBack,
     Hold,
+    Invite,
     ObjectsLent,
     Request,
     SettleLoan,
 )
+from snowmelt.protocols.pool.producer import Producer
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST, REMEMBERED
 from snowmelt.protocols.pool.shelf import TakenOver
 
@@ -43,6 +47,10 @@ OBJECTS_MAX: Final = 1 << 20
 BYTES_MAX: Final = 8 << 20
 TAKEN_MAX: Final = 10_000
 """So many answers are remembered; more are not asked for."""
+INVITE_EVERY: Final = milliseconds(200)
+ON_THEIR_WAY: Final = milliseconds(100)
+"""For so long after its time it waits for what was put into places that were told of ahead."""
+LEAVE: Final = ("leave", None)
 
 
 class _Adoption(msgspec.Struct):
@@ -199,3 +207,69 @@ class Adopter:
             return []
         self._alarms.set(("adopt", number), later(now, ASK_AGAIN))
         return [Send(adoption.leaver, SettleLoan(number, adoption.token))]
+
+
+class Departure:
+    def __init__(
+        self,
+        me: NodeId,
+        alarms: Alarms,
+        introduction: Introduction,
+        producer: Producer,
+        consumer: Consumer,
+        holding: HeldLoans,
+        adopter: Adopter,
+    ) -> None:
+        self.over = False
+        """Whether it has left."""
+        self._me = me
+        self._alarms = alarms
+        self._introduction = introduction
+        self._producer = producer
+        self._consumer = consumer
+        self._holding = holding
+        self._adopter = adopter
+        self._deadline: Instant | None = None
+        self._asked: list[OperationId] = []
+        self._invitations = 0
+
+    @property
+    def begun(self) -> bool:
+        return self._deadline is not None
+
+    def stop(self, operation: OperationId, patience: Duration, now: Instant) -> Effects:
+        """It is asked to leave; whoever asks again hears what became of it, too."""
+        if self.over:
+            return [Reply(operation, Stopped(self._producer.left))]
+        self._asked.append(operation)
+        if self.begun:
+            return []
+        self._deadline = later(now, patience)
+        self._introduction.soon(now)
+        return [
+            *self._consumer.leave(),
+            *self._holding.leave(),
+            *self._adopter.leave(),
+            *self._producer.leave(),
+            *self._holding.say(),
+        ]
+
+    def further(self, now: Instant) -> Effects:
+        """Until nothing is left here, or the time is over: others are invited in turn."""
+        deadline = self._deadline
+        if deadline is None or self.over:
+            return []
+        producer = self._producer
+        # What is on a disk waits there; only who holds some of it is still to say so.
+        left = producer.lender.loans.count if producer.spills else producer.left
+        waits = left or self._holding.settling or self._adopter.busy(self._introduction.gone)
+        end = later(deadline, ON_THEIR_WAY) if producer.intake.places.count else deadline
+        if not waits or now >= end:
+            self.over = producer.lender.gone = True
+            return [Reply(operation, Stopped(producer.left)) for operation in self._asked]
+        self._alarms.set(LEAVE, min(end, later(now, INVITE_EVERY)))
+        heirs = self._introduction.heirs(self._me)
+        if producer.spills or not producer.lender.stock.count or not heirs:
+            return []
+        self._invitations += 1
+        return [Send(heirs[self._invitations % len(heirs)], Invite())]

@@ -27,10 +27,9 @@ from snowmelt.core.node import (
 from snowmelt.protocols.calling import Answer, Call, Declined, Lost
 from snowmelt.protocols.pool import calls, messages
 from snowmelt.protocols.pool.access import AccessList
-from snowmelt.protocols.pool.adopting import Adopter
+from snowmelt.protocols.pool.adopting import Adopter, Departure
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.consumer import Consumer
-from snowmelt.protocols.pool.departure import Departure
 from snowmelt.protocols.pool.holding import HeldLoans
 from snowmelt.protocols.pool.inquiry import Inquiry
 from snowmelt.protocols.pool.introduction import BEAT, Introduction

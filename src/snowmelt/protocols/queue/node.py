@@ -5,8 +5,9 @@ within this node is worked off. Then each queue that was touched makes a step, a
 is free, begins to write.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
+from heapq import nsmallest
 from random import Random
 from typing import Any, Final, assert_never
 
@@ -26,6 +27,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.core.users import fits
 from snowmelt.protocols.calling import Came, Gone
 from snowmelt.protocols.membership import (
     CutOff,
@@ -39,12 +41,14 @@ from snowmelt.protocols.membership import (
 )
 from snowmelt.protocols.queue import node_drain
 from snowmelt.protocols.queue.api.drains import Drain
-from snowmelt.protocols.queue.api.statuses import Overview
+from snowmelt.protocols.queue.api.partition_names import whole_of
+from snowmelt.protocols.queue.api.statuses import Overview, Overviewed
 from snowmelt.protocols.queue.controller.controller import Controller
 from snowmelt.protocols.queue.erasing import Erasing
 from snowmelt.protocols.queue.follower import transfer
 from snowmelt.protocols.queue.follower.body_store import BodyStore
 from snowmelt.protocols.queue.follower.follower_role import FollowerRole
+from snowmelt.protocols.queue.leader.leader import Leader
 from snowmelt.protocols.queue.leader.terms import Terms
 from snowmelt.protocols.queue.limits import LIMITS, QueueLimits
 from snowmelt.protocols.queue.messages import home_words, words
@@ -52,13 +56,11 @@ from snowmelt.protocols.queue.messages.home_words import Assignment
 from snowmelt.protocols.queue.metadata.finding import NO_VIEW
 from snowmelt.protocols.queue.metadata.metadata_cache import MetadataCache
 from snowmelt.protocols.queue.outbox import NODE, REST, Outbox
-from snowmelt.protocols.queue.overview import overview
 from snowmelt.protocols.queue.router import router
 from snowmelt.protocols.queue.router.carrying import Carrying
 from snowmelt.protocols.queue.router.parted_gets import PartedGets
 from snowmelt.protocols.queue.router.parted_router import PartedRouter
-from snowmelt.protocols.queue.router.passing_on import PassingOn
-from snowmelt.protocols.queue.router.router import RequestRouter
+from snowmelt.protocols.queue.router.router import PassingOn, RequestRouter
 from snowmelt.protocols.queue.router.transaction_router import TransactionRouter
 from snowmelt.protocols.queue.store import write_queue
 from snowmelt.protocols.queue.store.copies import Copies
@@ -441,3 +443,13 @@ class QueueNode:
             **self._crossing.hears(),
             **self._transactions.hears(),
         }
+
+
+def overview(me: NodeId, leaders: Mapping[str, Leader], ask: Overview) -> Overviewed:
+    """Some of them, in the order of their names."""
+    behind = [name for name, one in leaders.items() if name > ask.after and one.serving]
+    if ask.only:
+        behind = [name for name in behind if fits(whole_of(name), ask.only)]
+    names = nsmallest(ask.rows_max + 1, behind)
+    rows = [leaders[name].status() for name in names[: ask.rows_max]]
+    return Overviewed(me, tuple(rows), len(names) > len(rows))

@@ -25,7 +25,7 @@ from snowmelt.protocols.queue.store.copies import Copies
 
 AGAIN_AFTER: Final = milliseconds(100)
 EMPTY_AGAIN: Final = seconds(1)
-"""So often a node that is empty says that it is to stay so (`quitting.py`)."""
+"""So often a node that is empty says that it is to stay so (`controller/growing.py`)."""
 NAMED: Final = 3
 AGAIN: Final = "or stop it as it is, and start it again on its folder"
 

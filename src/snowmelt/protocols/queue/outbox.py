@@ -182,7 +182,7 @@ class Outbox:
             self.send(self.coordinator, message)
 
     def send_again(self, target: NodeId, message: Any) -> None:
-        """What had no answer goes by the coordinator as well (`router/passing_on.py`)."""
+        """What had no answer goes by the coordinator as well (`router/router.py`)."""
         self.send(target, message)
         self.inside.append(SaidAgain(target, message))
 

@@ -33,11 +33,9 @@ from snowmelt.protocols.pool.calls import (
 from snowmelt.runtime.bell import Bell
 from snowmelt.runtime.clock import real_now, seconds_until, steady_now
 from snowmelt.runtime.forks import watch
-from snowmelt.runtime.peer.ahead import FreeSlots
-from snowmelt.runtime.peer.alarm import Alarm
-from snowmelt.runtime.peer.asking import Calls, PendingCall, Words
+from snowmelt.runtime.peer.asking import Calls, FreeSlots, PendingCall, Words
 from snowmelt.runtime.peer.config import PeerConfig
-from snowmelt.runtime.peer.engine_thread import CLOSING, EngineThread
+from snowmelt.runtime.peer.engine_thread import CLOSING, Alarm, EngineThread
 from snowmelt.runtime.peer.limits import LARGE
 from snowmelt.runtime.peer.links import Links, LinkStatistics, forsake
 from snowmelt.runtime.peer.protection import Protection

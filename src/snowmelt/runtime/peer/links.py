@@ -6,25 +6,25 @@ a few in each turn, the others wait for the next.
 
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import FrameError, HandshakeError, SnowmeltError, Unavailable
+from snowmelt.core.errors import BadOption, FrameError, HandshakeError, SnowmeltError, Unavailable
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Event
 from snowmelt.core.users import ANYBODY, Account, Accounts, User
 from snowmelt.protocols.pool.calls import Coming, NotReceived
 from snowmelt.protocols.pool.messages import ObjectsLent
+from snowmelt.runtime import near
 from snowmelt.runtime.peer.carriers import Carrier, Knocking, carrier
 from snowmelt.runtime.peer.config import PeerConfig
 from snowmelt.runtime.peer.dialling import Dialler, Missed, Outcomes, set_options
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX
 from snowmelt.runtime.peer.link import Buffers, Link
-from snowmelt.runtime.peer.listener import Listener
-from snowmelt.runtime.peer.poller import READ, WRITE, new_poller
+from snowmelt.runtime.peer.poller import READ, WRITE, Poller, new_poller
 from snowmelt.runtime.peer.protection import Protection
 from snowmelt.runtime.peer.segments import Segments, Watch
 from snowmelt.runtime.peer.stores import Stores
@@ -34,8 +34,72 @@ from snowmelt.wire.connection import Connection, Stage
 from snowmelt.wire.greeting import Gate, Role, goodbye
 from snowmelt.wire.sides import ConnectionOpened, Listening, Side
 
+ACCEPTED_AT_ONCE: Final = 64
+BACKLOG: Final = 1024
 HANDSHAKES_A_TURN: Final = 8
 LOOK_EVERY: Final = seconds(1)
+
+
+class Listener:
+    """Accepts while it can; pauses when the system has no descriptor left."""
+
+    def __init__(self, poller: Poller, address: Address) -> None:
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self._poller = poller
+        self._accepting = False
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind((address.host, address.port))
+            self.socket.listen(BACKLOG)
+            self.socket.setblocking(False)
+        except (OSError, OverflowError) as error:
+            self.socket.close()
+            allowed = f"a free address of this machine ({error})"
+            raise BadOption("listen", str(address), allowed) from error
+        self.address = Address(address.host, self.socket.getsockname()[1])
+        beside = near.listen(self.address, BACKLOG)
+        self._sockets = [self.socket] if beside is None else [beside, self.socket]
+        self.resume()
+
+    def resume(self) -> None:
+        if not self._accepting:
+            for one in self._sockets:
+                self._poller.add(one, self)
+            self._accepting = True
+
+    def pause(self) -> None:
+        if self._accepting:
+            for one in self._sockets:
+                self._poller.remove(one)
+            self._accepting = False
+
+    def close(self) -> None:
+        self.pause()
+        for one in self._sockets:
+            one.close()
+
+    def forsake(self) -> None:
+        """For a child after a fork: closes its copies."""
+        for one in self._sockets:
+            one.close()
+
+    def accepted(self) -> Iterator[socket.socket]:
+        """Who has knocked; none of them blocks."""
+        for listening in self._sockets:
+            yield from self._accepted(listening)
+
+    def _accepted(self, listening: socket.socket) -> Iterator[socket.socket]:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                stream, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError:  # no descriptor is left: it would be told again and again
+                self.pause()
+                return
+            stream.setblocking(False)
+            yield stream
 
 
 class LinkStatistics(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from snowmelt.client.baton.steps import BatonHold
 from snowmelt.client.connection.steps import Steps
-from snowmelt.client.counter.steps import take
+from snowmelt.client.counter.state import take
 from snowmelt.core.instant import Duration, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.baton import calls

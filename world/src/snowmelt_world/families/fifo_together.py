@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.coalescing.callers import CoalescedCallers
 from snowmelt.client.coalescing.joint import CallerRequest, CallKind, Value
 from snowmelt.client.coalescing.joint_acks import Acks
 from snowmelt.client.coalescing.joint_gets import Gets
 from snowmelt.client.coalescing.joint_puts import Puts
+from snowmelt.client.coalescing.tasks import CoalescedCallers
 from snowmelt.client.coalescing.tickets import Bundle
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.leases.delivered import LeasedItems

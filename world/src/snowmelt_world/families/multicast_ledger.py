@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.client.multicast.steps import ListenerProgress, Message
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.multicast.calls import Position, Publication
-from snowmelt.protocols.multicast.following import ListenerProgress, Message
 from snowmelt_world.world import Broken
 
 FINAL: Final = 2

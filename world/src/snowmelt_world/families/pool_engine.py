@@ -27,8 +27,7 @@ from snowmelt.core.node import Requested
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool import calls
 from snowmelt.runtime.clock import seconds_until
-from snowmelt.runtime.peer.ahead import FreeSlots
-from snowmelt.runtime.peer.asking import NOBODYS, Calls, ObjectSlot, PendingCall, Words
+from snowmelt.runtime.peer.asking import NOBODYS, Calls, FreeSlots, ObjectSlot, PendingCall, Words
 from snowmelt.runtime.peer.config import PeerConfig
 from snowmelt.wire.greeting import as_error
 from snowmelt_world.families.pool_ledger import Handed, Ledger, Part

@@ -26,9 +26,8 @@ from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.steps import Query, Sleep
 from snowmelt.client.connection.takers import THREADS, Taker, this_thread
 from snowmelt.client.pool import steps as pool_steps
-from snowmelt.client.pool.consuming_async import ObjectLoop
 from snowmelt.client.pool.face_async import Pool
-from snowmelt.client.pool.objects_async import Object, Objects
+from snowmelt.client.pool.objects_async import Object, ObjectLoop, Objects
 from snowmelt.client.pool.open_pools import OpenPool as ShippedPart
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds

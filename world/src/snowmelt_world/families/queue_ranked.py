@@ -14,8 +14,7 @@ from snowmelt.client.coalescing.joint import CallerRequest
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.priority.sorting import ranked_parcels
-from snowmelt.client.priority.steps import RankedSteps
+from snowmelt.client.priority.steps import RankedSteps, ranked_parcels
 from snowmelt.client.queue.bodies import (
     CALL,
     NOT_UNIQUE,

@@ -35,7 +35,7 @@ A *home* is a term, a master, which leads, and mirrors, which follow: all have c
    decides comes to nothing; but it may say of a queue that there is none. So none is made before.
 10. Of the queues that are to be made a few are made at a time, and payers take turns
     (`founding.py`). Who asks where one is, or has it made, is answered by `creation.py`.
-11. Who is to leave in order, or to be empty (`quitting.py`), is as if it were away, but that others
+11. Who is to leave in order, or to be empty (`growing.py`), is as if it were away, but that others
     bring over what it has; it may go when no home names it. A queue that fewer nodes would keep
     than must keeps it. So a home may have fewer mirrors than wanted; it gets more when there are
     more nodes.
@@ -64,7 +64,7 @@ from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
 from snowmelt.protocols.queue.controller.copy_inventory import CopyInventory
 from snowmelt.protocols.queue.controller.creation import QueueCreation, drawn
 from snowmelt.protocols.queue.controller.deleting import Deletions
-from snowmelt.protocols.queue.controller.growing import Growing
+from snowmelt.protocols.queue.controller.growing import Growing, Quitting
 from snowmelt.protocols.queue.controller.homes import Homes
 from snowmelt.protocols.queue.controller.later_terms import LaterTerms
 from snowmelt.protocols.queue.controller.next_homes import (
@@ -73,7 +73,6 @@ from snowmelt.protocols.queue.controller.next_homes import (
     stands_still,
     towards,
 )
-from snowmelt.protocols.queue.controller.quitting import Quitting
 from snowmelt.protocols.queue.messages import home_words
 from snowmelt.protocols.queue.messages.words import AssignmentStored
 from snowmelt.protocols.queue.outbox import Outbox

@@ -30,8 +30,8 @@ from snowmelt.protocols.queue.api.settings import (
 from snowmelt.protocols.queue.controller.copy_inventory import CopyInventory
 from snowmelt.protocols.queue.controller.deleting import AGAIN_AFTER, Deletions
 from snowmelt.protocols.queue.controller.founding import Foundations
+from snowmelt.protocols.queue.controller.growing import Quitting
 from snowmelt.protocols.queue.controller.homes import Homes
-from snowmelt.protocols.queue.controller.quitting import Quitting
 from snowmelt.protocols.queue.messages import home_words
 from snowmelt.protocols.queue.outbox import Outbox
 from snowmelt.protocols.queue.streams import Presence

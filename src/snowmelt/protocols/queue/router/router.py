@@ -2,8 +2,18 @@
 
 Calls go to the leader: who asks another node is told where that is. A get that was read after its
 patience takes nothing: nobody may wait for it.
+
+What two nodes that never hear each other say by way of the coordinator.
+
+1. Two nodes may be here that never hear each other, since the coordinator hears both. So what had
+   no answer is said again straight, and by way of the coordinator as well.
+2. Who is asked that way answers both ways, for a second. So does who had to answer twice. Answers
+   that are passed on ask for nothing: so nothing goes both ways for ever.
+3. This is for what partitions, anchors, doors and homes of transactions say: it is small, or rare.
+   Steps and bodies are not passed on: who can't be reached with these is not in sync.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
@@ -32,9 +42,16 @@ from snowmelt.protocols.queue.leader.storing import inline_bound
 from snowmelt.protocols.queue.leader.terms import Terms
 from snowmelt.protocols.queue.messages import words
 from snowmelt.protocols.queue.messages.home_words import Assignment
+from snowmelt.protocols.queue.messages.partition_words import (
+    CancelPartedGet,
+    NextPhase,
+    PartedGet,
+    RequestNumbers,
+)
+from snowmelt.protocols.queue.messages.words import PassOn
 from snowmelt.protocols.queue.metadata.finding import Finding, of_another
 from snowmelt.protocols.queue.metadata.metadata_cache import MetadataCache
-from snowmelt.protocols.queue.outbox import Outbox
+from snowmelt.protocols.queue.outbox import Outbox, SaidAgain
 from snowmelt.protocols.queue.router.carrying import Carrying
 from snowmelt.protocols.queue.router.parted_gets import PartedGets
 from snowmelt.protocols.queue.store.write_queue import WriteQueue
@@ -47,6 +64,9 @@ OF_CLOSED: Final = (Restore, calls.Describe, ListConsumers)
 """What is answered while a backup comes in."""
 READ_WITHIN: Final = milliseconds(100)
 """So long after a process slept it may read what came meanwhile."""
+Hears = dict[type, Callable[[NodeId, Any], None]]
+QUESTIONS: Final = (RequestNumbers, NextPhase, PartedGet, CancelPartedGet)
+"""What has an answer (rule 2); what transactions say is said again by either side."""
 
 
 class RequestRouter:
@@ -274,3 +294,30 @@ def _is_again(known: Any, request: Any) -> bool:
         own = known.producer, known.sequence
         return type(request) is calls.Put and own == (request.producer, request.sequence)
     return type(known) is type(request)
+
+
+class PassingOn:
+    """Of one node."""
+
+    def __init__(self, outbox: Outbox, rest: Hears) -> None:
+        self._outbox = outbox
+        self._rest = rest
+        """What this node hears."""
+
+    def hears(self) -> Hears:
+        return {SaidAgain: self._again, PassOn: self._heard}
+
+    def _again(self, me: NodeId, word: SaidAgain) -> None:
+        coordinator = self._outbox.coordinator
+        if coordinator is not None and coordinator not in (me, word.target) and word.target != me:
+            self._outbox.send(coordinator, PassOn(me, word.target, word.message))
+
+    def _heard(self, _: NodeId, word: PassOn) -> None:
+        """It is for this node, or is to be passed on."""
+        outbox = self._outbox
+        if word.target == outbox.me:
+            if isinstance(word.word, QUESTIONS):
+                outbox.doubt(word.source)
+            self._rest[type(word.word)](word.source, word.word)
+        elif outbox.coordinator == outbox.me:
+            outbox.send(word.target, word)

@@ -3,7 +3,7 @@
 It goes to whoever leads the queue, or partition, that it is for, as far as is known here; who does
 not lead it is silent, and it is said again. A queue that is not there any more, or whose partitions
 have parts by themselves, is answered for: it has none, and as a home it decided nothing
-(`transactions.py`, rule 8). What is said again goes by the coordinator as well (`passing_on.py`).
+(`transactions.py`, rule 8). What is said again goes by the coordinator as well (`router.py`).
 """
 
 from collections.abc import Callable

@@ -65,7 +65,7 @@ Gets:
    answered.
 16. What an anchor and a partition led by its own node say need not travel (`beside.py`): where
    nobody else has a copy, and all is safe, numbers and reports are made at once.
-17. A get that nobody waits for *leaves* (`cancelled_gets.py`). Its client says so, or its last
+17. A get that nobody waits for *leaves* (`router/parted_gets.py`). Its client says so, or its last
    connection to the door closed. The door answers it with nothing, and tells the anchor, and the
    next anchor.
    One that waits there and holds nothing is forgotten at once. Any other may have been served: the
@@ -95,7 +95,7 @@ Keys (`by_key.py`, `uniques.py`):
 Where two of these nodes never hear each other:
 
 22. What is said again because it had no answer (rules 3, 5, 7 and 17) goes by the coordinator as
-    well, which hears both; and so do answers to it (`router/passing_on.py`). A partition that is to
+    well, which hears both; and so do answers to it (`router/router.py`). A partition that is to
     give a get again what it has (rule 11) says that both ways, too. So each answer takes a
     repetition, and none is left out. `Ready` is not said again: rule 12 does without.
 

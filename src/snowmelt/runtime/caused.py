@@ -17,7 +17,7 @@ _SECONDS: Final[dict[type, float]] = {
     Listen: 0.0003,
     Publish: 0.0001,
     Introduce: 0.0003,
-    Open: 0.001,
+    Open: 0.002,
 }
 
 
@@ -26,7 +26,7 @@ def caused(call: Any) -> float:
 
     >>> from snowmelt.protocols.queue.api.settings import QueueSettings
     >>> caused(Open("q", None, make=False)), caused(Open("q", QueueSettings()))
-    (0.0, 0.001)
+    (0.0, 0.002)
     """
     kind = type(call)
     return 0.0 if kind is Open and not call.make else _SECONDS.get(kind, 0.0)

@@ -163,6 +163,42 @@ def asked_again(desk: Outbox, directory: MetadataCache) -> str:
     return "".join(one.message.queue for one in desk.taken() if isinstance(one, Send))
 
 
+def test_a_flood_of_questions_of_one_who_asks_is_asked_again_seldom_though_it_is_alone() -> None:
+    desk = Outbox(MEMBERS[0].id, Random(1), LIMITS)
+    desk.set_presence(Presence(View(1, 1, MEMBERS[1].id, MEMBERS)))
+    directory = MetadataCache(desk)
+    for number in range(1_000):
+        call = OperationId(NodeId("c-1"), number), Open(f"q{number}")
+        assert directory.ask(f"q{number}", call, QueueSettings())
+    desk.taken()
+    again = 0
+    for _ in range(10):
+        desk.now = later(desk.now, AGAIN_AFTER)
+        directory.tick()
+        again += sum(isinstance(one, Send) for one in desk.taken())
+    assert again <= 700
+
+
+def test_of_one_who_asks_few_are_made_at_once_and_another_does_not_wait_for_them() -> None:
+    foundations = Foundations(Outbox(ME.id, Random(1), LIMITS))
+    floods = [LocateQueue(f"q{number}", None, "c-1", "flood") for number in range(40)]
+    begun = [one.queue for one in floods if foundations.begins(ME.id, one)]
+    assert begun == ["q0", "q1", "q2", "q3"]
+    shops = [LocateQueue(f"s{number}", None, "c-2", "shop") for number in range(6)]
+    assert [foundations.begins(ME.id, one) for one in shops] == [True] * 4 + [False] * 2
+    assert foundations.next() is None
+    foundations.ended("s0")
+    wish = foundations.next()
+    assert wish is not None
+    assert wish.where.queue == "s4"
+    assert foundations.begins(ME.id, wish.where)
+    assert foundations.next() is None
+    foundations.ended("q0")
+    wish = foundations.next()
+    assert wish is not None
+    assert wish.where.queue == "q4"
+
+
 def test_one_who_asks_for_thousands_of_queues_leaves_places_to_others_where_they_wait() -> None:
     limits = msgspec.structs.replace(LIMITS, foundations=1, questions=10)
     foundations = Foundations(Outbox(ME.id, Random(1), limits))

@@ -81,11 +81,13 @@ class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
     graves: int = 1_000
     """Of queues that were deleted, in one cluster, which are told apart from those never made."""
     foundations: int = 32
-    """Of queues, under way at once; those that are asked for beyond wait in line."""
+    foundations_each: int = 4
+    """Of queues, under way at once, and for one who asks; those beyond wait in line."""
     questions: int = 10_000
     """After queues' homes, open at one node; and of queues that wait to be founded."""
     asked_again: int = 256
-    """Of those questions, each time that some are."""
+    asked_again_each: int = 64
+    """Of those questions, each time that some are, and for one who asks."""
 
 
 LIMITS: Final = QueueLimits()

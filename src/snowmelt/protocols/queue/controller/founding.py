@@ -1,11 +1,10 @@
 """Which queues are being made, and which wait until others are.
 
-A queue that is made goes through several flushes, its leader's and its followers'. Thousands
-that begin together go through each of these together: each is ready only when all are, and nobody
-else is heard in between.
+A queue that is made goes through several flushes, its leader's and its followers'. Of thousands
+that begin together each is ready only when all are, and nobody else is heard in between.
 
-1. So many are made at once. The others wait in line, with a place for each, and begin as one ends.
-   One who asks may have four times the places that it leaves to others.
+1. So many are made at once, and a few of each who asks: between them nodes do what others ask. The
+   rest wait in line, and begin as one ends. One who asks may have four times the places it leaves.
 2. Each who asks has a line of its own, and the lines take turns: who asks for thousands of queues
    stands before nobody but itself, however many clients it has.
 3. One ends with its first active home; or after a while, as its leader may have died on the way.
@@ -13,6 +12,7 @@ else is heard in between.
    nobody waits any more, and no queue is made.
 """
 
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -54,8 +54,8 @@ class Foundations:
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
-        self._begun: dict[str, Instant] = {}
-        """Those that are being made, and until when they count."""
+        self._begun: dict[str, tuple[str, Instant]] = {}
+        """Those that are being made: for whom, and until when they count."""
         self._lines: dict[str, dict[str, CreationRequest]] = {}
         """By who asks, and by queue."""
         self.waiting = 0
@@ -63,8 +63,8 @@ class Foundations:
     def begins(self, source: NodeId, where: LocateQueue) -> bool:
         """Whether this queue is to be made now; else it waits, if there is room."""
         outbox, queue = self._outbox, where.queue
-        if queue in self._begun or self._has_room:
-            self._begun[queue] = later(outbox.now, LONGEST)
+        if queue in self._begun or self._has_room(where.asker):
+            self._begun[queue] = where.asker, later(outbox.now, LONGEST)
             return True
         line = self._lines.get(where.asker, {})
         left = outbox.limits.questions - self.waiting
@@ -77,7 +77,7 @@ class Foundations:
     def waits(self, source: NodeId, where: LocateQueue) -> bool:
         """Whether this queue has to wait on; who asks again keeps its place (rule 4)."""
         queue, line = where.queue, self._lines.get(where.asker, {})
-        if queue not in line or queue in self._begun or self._has_room:
+        if queue not in line or queue in self._begun or self._has_room(where.asker):
             return False
         line[queue] = CreationRequest(source, where, later(self._outbox.now, PATIENCE))
         return True
@@ -87,8 +87,8 @@ class Foundations:
 
     def next(self) -> CreationRequest | None:
         """Whose turn it is, if there is one and room for it (rule 2)."""
-        while self._lines and self._has_room:
-            asker = next(iter(self._lines))
+        most = self._outbox.limits.foundations  # no more lines than that can be without room
+        while (asker := next(filter(self._has_room, islice(self._lines, most)), None)) is not None:
             line = self._lines.pop(asker)
             wish = line.pop(next(iter(line)))
             self.waiting -= 1
@@ -98,9 +98,8 @@ class Foundations:
                 return wish
         return None
 
-    @property
-    def _has_room(self) -> bool:
-        most, now = self._outbox.limits.foundations, self._outbox.now
-        if len(self._begun) >= most:  # rule 3
-            self._begun = {queue: end for queue, end in self._begun.items() if end > now}
-        return len(self._begun) < most
+    def _has_room(self, asker: str) -> bool:
+        limits, now = self._outbox.limits, self._outbox.now
+        self._begun = {queue: one for queue, one in self._begun.items() if one[1] > now}  # rule 3
+        own = sum([one == asker for one, _ in self._begun.values()])
+        return own < limits.foundations_each and len(self._begun) < limits.foundations

@@ -169,7 +169,7 @@ class MetadataCache:
     def tick(self) -> None:
         """Gives up on whoever waited long enough, and asks again: of thousands some in turn.
 
-        Each who asks has an equal part of these, so that thousands of one keep nobody else waiting.
+        Each who asks has an equal part, up to a bound: thousands of one keep nobody else waiting.
         """
         now = self._outbox.now
         if not self._questions and not self._rolls:
@@ -179,7 +179,8 @@ class MetadataCache:
             return
         self._again = later(now, AGAIN_AFTER)
         self._rolls = {number: one for number, one in self._rolls.items() if one[1] > now}
-        most = self._outbox.limits.asked_again // max(1, len(self._waiting)) or 1
+        limits = self._outbox.limits
+        most = min(limits.asked_again // max(1, len(self._waiting)) or 1, limits.asked_again_each)
         asked = Counter[str]()
         for queue, before in list(self._questions.items()):
             if before[0].deadline <= now:  # who asked first is the first to give up
@@ -224,8 +225,6 @@ def _is_so(home: Assignment, settings: QueueSettings) -> bool:
 
 def _fits(where: LocateQueue, message: Assignment | Nowhere, with_settings: bool) -> bool:
     """Whether this answers that question: other settings than wanted are no answer."""
-    match message:
-        case Assignment():
-            return where.settings is None or not differences(message.asked_for, where.settings)
-        case Nowhere():
-            return (where.settings is not None) == with_settings
+    if isinstance(message, Nowhere):
+        return (where.settings is not None) == with_settings
+    return where.settings is None or not differences(message.asked_for, where.settings)

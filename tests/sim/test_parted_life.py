@@ -47,13 +47,14 @@ def test_a_life_with_all_faults_ends_well(seed):
 # 9006: calls of a queue without partitions, which was deleted, made a node forget where the next of
 # its name is at home, time and again. 9000, also calm: the next of a name was made with a term that
 # one without partitions had had. 9102: the first partition was not there yet, or no more, and who
-# opened the queue as it is had its node ask itself for ever.
+# opened the queue as it is had its node ask itself for ever. 1084: while a queue was deleted, one
+# of its partitions was made again, and what was put there then was in the next of its name.
 @pytest.mark.parametrize(
     ("theme", "seed"),
     [
         *((ANY, seed) for seed in (5133, 5175, 5300, 5332)),
         *((DATA_NODES, seed) for seed in (4000, 4003, 5141)),
-        *((NAMES, seed) for seed in (9000, 9006, 9102)),
+        *((NAMES, seed) for seed in (1084, 9000, 9006, 9102)),
     ],
 )
 def test_a_life_of_all_that_there_is_ends_well(theme, seed):

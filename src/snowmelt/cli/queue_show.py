@@ -13,8 +13,7 @@ from snowmelt.client.queue.one_item import ItemOverview
 from snowmelt.client.queue.rows import settings_object
 from snowmelt.core.shown import age, printable
 from snowmelt.protocols.queue.api.calls import QueueStatus
-from snowmelt.protocols.queue.api.deletes import COUNTS as IN_IT
-from snowmelt.protocols.queue.api.deletes import Deleted
+from snowmelt.protocols.queue.api.deletes import Deleted, counted
 from snowmelt.protocols.queue.api.settings import ANY
 
 SHOWN_BYTES = 60
@@ -50,10 +49,8 @@ def items_in(told: QueueStatus | Deleted) -> str:
     >>> items_in(Deleted(counted=True, ready=2, leased=1)), items_in(Deleted(counted=True))
     ('3 items (2 ready, 1 leased)', 'nothing in it')
     """
-    counts = {name: getattr(told, name, 0) for name in IN_IT}
-    total = sum(counts.values())
-    parts = ", ".join([f"{count} {name}" for name, count in counts.items() if count])
-    return f"{so_many(total)} ({parts})" if total else "nothing in it"
+    held = counted(told)
+    return f"{so_many(held.items)} ({held.text})" if held.items else "nothing in it"
 
 
 Reach = Mapping[str, int | float]

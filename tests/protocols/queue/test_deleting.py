@@ -328,3 +328,38 @@ def test_an_older_disk_of_the_coordinator_hears_that_the_queue_was_deleted() -> 
     assert bench.ask("n2", Get(queue, 1, 1, seconds(0))).error == "NoSuchQueue"
     bench.open(queue, replicas=3)
     assert bench.put("n2", 9, queue).start == 0
+
+
+# --- several partitions ---------------------------------------------------------------------------
+
+
+def with_parts(queue: str) -> ClusterBench:
+    """A queue of two partitions, on three nodes."""
+    bench = ClusterBench(3)
+    bench.ask("n1", Open(queue, QueueSettings(replicas=2, partitions=2)))
+    return bench
+
+
+def test_the_first_partition_is_not_deleted_while_another_is_there() -> None:
+    bench = with_parts("q")
+    told = bench.ask("n2", Delete("q/0"))
+    assert (told.error, "'q/1' was made again" in told.text) == ("QueueExists", True)
+    assert bench.ask("n2", Delete("q/1")) == Deleted(counted=True)
+    assert bench.ask("n2", Delete("q/0")) == Deleted(counted=True)
+
+
+def test_no_partition_is_made_while_the_first_is_being_deleted() -> None:
+    bench = with_parts("r")
+    assert not bench.home("r/0").master.startswith("n1/")  # or it is closed at once
+    bench.ask("n1", Delete("r/1"))
+    bench.drops.append(lambda _, __, word: isinstance(word, home_words.Close))
+    deletes = bench.call("n1", Delete("r/0"))
+    bench.run(1)
+    opens = bench.call("n1", Open("r", QueueSettings(replicas=2, partitions=2)))
+    bench.run(1)
+    with pytest.raises(KeyError):
+        bench.home("r/1")
+    bench.drops.clear()
+    bench.run(2)
+    assert bench.answers[deletes] == Deleted(counted=True)
+    assert bench.answers[opens].since > 1

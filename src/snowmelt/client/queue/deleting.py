@@ -1,8 +1,9 @@
 """A queue is deleted, as steps (`connection.steps`).
 
 One of several partitions is deleted partition by partition, and the first of them last: so after an
-interrupt it can be deleted again. Where nothing may be in it, all are asked first. If something
-comes into one meanwhile, those that are gone by then are made anew, with nothing in them.
+interrupt it can be deleted again. Whoever opens it meanwhile has those made anew that are gone, and
+they are deleted, too. Where nothing may be in it, all are asked first. If something comes into one
+meanwhile, those that are gone by then are made anew, with nothing in them.
 """
 
 import msgspec
@@ -12,10 +13,10 @@ from snowmelt.client.connection.waits import Wait, within
 from snowmelt.client.fifo.steps import FifoSteps, queue_names
 from snowmelt.client.leases.steps import ask_anybody
 from snowmelt.client.queue.options import ProducerSequence
-from snowmelt.core.errors import BadOption, NoSuchQueue, NotEmpty, Unavailable
+from snowmelt.core.errors import BadOption, NoSuchQueue, NotEmpty, QueueExists, Unavailable
 from snowmelt.core.names import queue_name
-from snowmelt.protocols.queue.api.calls import Open, QueueStatus
-from snowmelt.protocols.queue.api.deletes import COUNTS, Delete, Deleted
+from snowmelt.protocols.queue.api.calls import Open
+from snowmelt.protocols.queue.api.deletes import COUNTS, Delete, Deleted, counted
 from snowmelt.protocols.queue.api.partition_names import part_names
 from snowmelt.protocols.queue.api.settings import PARTITIONS_MAX, QueueSettings
 
@@ -51,26 +52,25 @@ def _delete_parts(ask: Delete, timeout: float) -> Steps[Deleted]:
         settings = status.settings
         if status.away:
             raise Unavailable(f"partitions {status.away} of {ask.queue} can't be asked just now")
-        _check_empty(ask.queue, status)
+        if there := counted(status).text:
+            raise NotEmpty(f"{ask.queue!r} has {there}; if_empty deletes only an empty queue")
     gone: list[Deleted] = []
-    for name in reversed(part_names(ask.queue, PARTITIONS_MAX)):
+    left = names = part_names(ask.queue, PARTITIONS_MAX)
+    while left:
+        *before, name = left
         each = msgspec.structs.replace(ask, queue=name)
         try:
             gone.append((yield from ask_anybody(each, wait)))
         except NoSuchQueue:
-            continue
+            pass
+        except QueueExists:  # another was made again
+            before = names
         except NotEmpty:  # something came into it
             if settings is not None and gone:
                 yield from ask_anybody(Open(ask.queue, settings), wait)
             raise
+        left = before
     if not gone:
         raise NoSuchQueue(f"there is no queue {ask.queue!r}")
     counts = {name: sum([getattr(one, name) for one in gone]) for name in COUNTS}
     return Deleted(counted=all(one.counted for one in gone), **counts)
-
-
-def _check_empty(queue: str, status: QueueStatus) -> None:
-    counts = {name: getattr(status, name) for name in COUNTS}
-    there = ", ".join([f"{count} {name}" for name, count in counts.items() if count])
-    if there:
-        raise NotEmpty(f"{queue!r} has {there}; if_empty deletes only an empty queue")

@@ -37,6 +37,11 @@ class Deleted(msgspec.Struct, frozen=True, tag="fifo.deleted", array_like=True):
     def items(self) -> int:
         return self.ready + self.delayed + self.leased + self.dead + self.assigned + self.staged
 
+    @property
+    def text(self) -> str:
+        """What there is, in words."""
+        return ", ".join([f"{n} {name}" for name in COUNTS if (n := getattr(self, name))])
+
 
 COUNTS: Final = Deleted.__struct_fields__[1:]
 """What of it says how many."""

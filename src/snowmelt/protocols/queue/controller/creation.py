@@ -20,7 +20,12 @@ from msgspec.structs import replace
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.queue.api.partition_names import part_names, part_of, whole_of
+from snowmelt.protocols.queue.api.partition_names import (
+    part_name,
+    part_names,
+    part_of,
+    whole_of,
+)
 from snowmelt.protocols.queue.api.settings import (
     PARTITIONS_MAX,
     QueueSettings,
@@ -161,8 +166,12 @@ class QueueCreation:
         self._kept.keep(home, source)
 
     def _is_begun(self, queue: str) -> bool:
-        """Whether this name is just being made with another number of partitions (rule 3)."""
-        names = part_names(queue, PARTITIONS_MAX) if part_of(queue) is None else [whole_of(queue)]
+        """Whether this name is just being made with another number of partitions (rule 3).
+
+        Or its first partition is being deleted (deleting, rule 11).
+        """
+        names = [whole_of(queue), part_name(whole_of(queue), 0)]
+        names = part_names(queue, PARTITIONS_MAX) if part_of(queue) is None else names
         return any(name in self._kept.busy for name in names)
 
     def _whole(

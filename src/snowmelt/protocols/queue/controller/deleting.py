@@ -28,6 +28,9 @@ The home of a queue that was deleted has no keepers, and says so: it is the queu
 10. Who deletes a queue may say into which other one its items went. Whoever asks for the queue is
    told, and none of its name is made, while the grave is kept. To delete it once more frees the
    name: the grave is written down anew, without that. The first partition speaks for all.
+11. The first partition is deleted when no other is there, and none is made while it is. One that
+   was deleted may be made again before (`creation.py`, rule 2): what was put into it then is of
+   this queue, and must not be in the next.
 """
 
 from typing import Final
@@ -35,8 +38,9 @@ from typing import Final
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.queue.api.deletes import COUNTS, Deleted
-from snowmelt.protocols.queue.api.partition_names import part_name
+from snowmelt.protocols.queue.api.deletes import Deleted
+from snowmelt.protocols.queue.api.partition_names import part_name, part_names, part_of, whole_of
+from snowmelt.protocols.queue.api.settings import PARTITIONS_MAX
 from snowmelt.protocols.queue.controller.homes import Homes
 from snowmelt.protocols.queue.messages.home_words import (
     Assignment,
@@ -107,6 +111,9 @@ class Deletions:
             self._bury(queue, End(ask.operation, Deleted(counted=True)), presence)
         elif home is None:
             self._is_done(queue)
+        elif other := self._other(queue):  # rule 11
+            text = f"partition {other!r} was made again meanwhile: delete the queue once more"
+            self._tell(queue, ask.operation, Declined("QueueExists", text))
         elif served:  # rule 1
             self._closing[queue] = ask, self._outbox.now
             kept.busy[queue] = home.term
@@ -134,7 +141,8 @@ class Deletions:
         if held is None:
             self._closed_nothing(home)
         elif ask.if_empty and held.items:
-            self._tell(queue, ask.operation, Declined("NotEmpty", _not_empty(queue, held)))
+            text = f"{queue!r} has {held.text}; if_empty deletes only an empty queue"
+            self._tell(queue, ask.operation, Declined("NotEmpty", text))
             self._closed_nothing(home)
         elif word.open:
             if later(since, OPEN_FOR) <= self._outbox.now:  # or it is asked again
@@ -260,6 +268,12 @@ class Deletions:
         there = queue in kept.known or part_name(queue, 0) in kept.known
         return left if left and left.end and left.end.moved_to and not there else None
 
+    def _other(self, queue: str) -> str:
+        """Of the first partition: one of the others, if it is there or is being made."""
+        known, busy = self._kept.known, self._kept.busy
+        _, *names = part_names(whole_of(queue), PARTITIONS_MAX if part_of(queue) == 0 else 1)
+        return next((name for name in names if name in known or name in busy), "")
+
     def _erase(self, run: str, queue: str) -> None:
         left = self._kept.graves.get(queue)
         to = left.end.moved_to if left is not None and left.end is not None else ""
@@ -312,9 +326,3 @@ def _has_open(queue: str, count: int) -> str:
         f"{queue!r} decided {count} steps of which queues that are full or away have a part: make "
         "room, or delete it with lost=True (--lost), and what they do not have yet is given up"
     )
-
-
-def _not_empty(queue: str, held: Deleted) -> str:
-    counts = [f"{getattr(held, one)} {one}" for one in COUNTS]
-    there = ", ".join(one for one in counts if not one.startswith("0 "))
-    return f"{queue!r} has {there}; if_empty deletes only an empty queue"

@@ -43,6 +43,10 @@ def damaged() -> Any:
     return Fetched((), damaged=2)
 
 
+def gone() -> Any:
+    return Fetched((), gone=2)
+
+
 def asked(timeout: float, steps: FifoSteps | None = None) -> Any:
     """A get whose first call is on its way."""
     steps = steps or FifoSteps("orders", None, ProducerSequence())
@@ -65,7 +69,7 @@ def ended(getting: Any, step: Any, again: Leased = NOTHING) -> Any:
 
 @pytest.mark.parametrize(
     ("told", "reason"),
-    [(unreachable, ""), (silent, ""), (damaged, "no copy could be read")],
+    [(unreachable, ""), (silent, ""), (gone, ""), (damaged, "no copy could be read")],
 )
 def test_what_nobody_can_give_has_failed_only_if_it_was_asked_for(
     told: Callable[[], Any], reason: str

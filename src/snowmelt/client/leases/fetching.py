@@ -3,6 +3,7 @@
 These nodes, a span's `keepers`, are tried in turn, from one drawn at random, so that not all
 readers read from the same disk. One that is silent is given less time while there are others. One
 that fails or finds damage is passed over for the items in question; what none can give is `unread`.
+Who has them no more is passed over, too: they lie elsewhere by now, or whoever leads hears of it.
 Where several have them and none can be reached, they are asked again after a while: one may be
 back, and who reads meanwhile what was put later has it before these.
 """
@@ -37,7 +38,7 @@ class Fetching:
         self.parts: list[ItemRun] = []
         self.unread: list[Interval] = []
         self.away: list[Interval] = []
-        """Some of those: who was not asked, or did not answer, may have them."""
+        """Some of those: another may have them, who was not asked, or did not answer, or is new."""
         self._silent: dict[NodeAddress, None] = {}
         """Who did not answer is asked for nothing more: the lease is short."""
         self._out_of_reach: dict[NodeAddress, None] = {}
@@ -78,7 +79,7 @@ class Fetching:
             if told.parts:
                 return self._took(span, told)
             if told.damaged or told.gone:
-                damaged = min(damaged, told.damaged or told.gone)
+                damaged, away = min(damaged, told.damaged or told.gone), away or told.gone > 0
         several = len(span.keepers) > 1
         if several and self._tries and any(one in self._out_of_reach for one in span.keepers):
             self._tries -= 1

@@ -8,7 +8,9 @@ from msgspec.structs import replace
 from snowmelt.client.queue import step_parts
 from snowmelt.core.errors import Full, OutcomeUnknown
 from snowmelt.core.instant import Instant, milliseconds, seconds
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.queue.api import calls
+from snowmelt.protocols.queue.api.drains import Drain
 from snowmelt.protocols.queue.leader.leader import Leader
 from snowmelt.protocols.queue.leader.transacting import Transacting
 from snowmelt.protocols.queue.state.producers import Producers
@@ -25,6 +27,9 @@ KEEPING = tuple(
     [kind for kind in kinds_of("queue") if kind not in {one.__struct_config__.tag for one in HURTS}]
 )
 """All faults but those that take what there are copies of."""
+DRAINED_FOR = seconds(3)
+DRAINS = 1 << 33
+"""Numbers of who asks for that begin here."""
 
 
 def lived(seed, kinds, coordinator="disk"):
@@ -52,6 +57,33 @@ def test_where_no_disk_is_hurt_each_item_comes_out_once(seed):
 
 def test_a_life_over_etcd_ends_well():
     report = lived(0, kinds_of("queue"), ETCD_DECIDES)
+    assert report.ending is Ending.SETTLED, report.sentence
+
+
+class DrainedLife(StepLife):
+    """Nodes are drained by turns, each for three seconds."""
+
+    def populate(self, world):
+        super().populate(world)
+        nodes, end = self._scenario.nodes, self._scenario.faults_end
+        for turn, at in enumerate(range(DRAINED_FOR, end, DRAINED_FOR)):
+            node, over = nodes[turn % len(nodes)], min(at + DRAINED_FOR, end)
+            for number, (when, undo) in enumerate(((at, False), (over, True))):
+                ask = OperationId(node, DRAINS + 2 * turn + number)
+                world.at(Instant(when), self._drain, world, ask, undo)
+
+    def _drain(self, world, ask, undo):
+        if world.slots[ask.client].node is not None:
+            world.request(ask.client, ask, Drain(undo))
+
+
+# 20: a node that was to stay after all was named again for what it kept, and then heard that it may
+# erase it. 28: who fetched an item asked a node that had handed it over, and it had failed.
+@pytest.mark.parametrize("seed", [20, 28])
+def test_nothing_fails_or_is_lost_where_nodes_are_drained_by_turns(seed):
+    calm = drawn("queue", seed, ())
+    calm = replace(calm, nodes=tuple([NodeId(f"n{at}") for at in range(1, 5)]))
+    report = live(calm, DrainedLife)
     assert report.ending is Ending.SETTLED, report.sentence
 
 

@@ -8,6 +8,8 @@
    the time while it is to leave. It erases those that it is told, and no others.
 4. Where flushes may linger, what is safe may be undone by a loss of power: there a body is erased
    when it is told twice, so long apart that all that was told before is on disks.
+5. Who leads names it again for what it keeps, once it is to stay after all, or says that it has a
+   body. What it was told before, since it was to leave, does not hold then: others may go next.
 """
 
 from typing import Final
@@ -53,6 +55,8 @@ class BodyStore:
         self._outbox = outbox
         self._metadata = metadata
         self._disk = copies.disk
+        self._number = 1
+        """Of what it says (rule 5)."""
         self._held: dict[str, dict[bytes, Key]] = {}
         """By queues, and by what names each."""
         self._writing: dict[tuple[str, Key], BodyStored] = {}
@@ -84,6 +88,7 @@ class BodyStore:
         if (queue, key) in self._writing or len(key) != BODY_KEY_BYTES:  # the latter is of no put
             return
         if key[:NAME_BYTES] in self._held.get(queue, {}):
+            self._number += 1
             self._tell(source, word.leader, told)
         elif self._disk.full:
             lacks = Lacks(queue, word.term, keeper, key, self._disk.full)
@@ -160,7 +165,9 @@ class BodyStore:
     # --- what nobody needs ------------------------------------------------------------------------
 
     def spared(self, _: NodeId, word: Spared) -> None:
-        """These are over, or never were (rules 3 and 4)."""
+        """These are over, or never were (rules 3 to 5)."""
+        if word.number not in (0, self._number):
+            return  # it is asked again
         held, now = self._held.get(word.queue, {}), self._outbox.now
         for key in word.keys:
             sure = self._doubted.setdefault((word.queue, key), later(now, word.linger))
@@ -206,11 +213,12 @@ class BodyStore:
         names = sorted(name for name in held if name > behind)[:ASKED_AT_ONCE]
         self._behind[queue] = names[-1] if len(names) == ASKED_AT_ONCE else b""
         keys = tuple([held[name] for name in names])
-        word = Spare(queue, home.term, self._outbox.keeper, keys, self.leaving)
+        word = Spare(queue, home.term, self._outbox.keeper, keys, self.leaving, self._number)
         self._outbox.send(node_of(home.master), word)
 
     def leave(self, *, leaving: bool) -> None:
         """This node is to leave, or stays after all."""
+        self._number += self.leaving and not leaving
         self.leaving = leaving
         self._asks_at = self._outbox.now
         self._outbox.wake(self._outbox.now)

@@ -116,9 +116,9 @@ class DeliveryBuilder:
                 self._outbox.answer(target, message)
             case ToLeaderOf():
                 self._outbox.send(self._outbox.me, owed)
-            case EraseBodies(keeper, keys):
+            case EraseBodies(keeper, keys, number):
                 linger = Duration(2 * self._home.settings.linger)
-                word = Spared(self._home.queue, self._home.term, keys, linger)
+                word = Spared(self._home.queue, self._home.term, keys, linger, number)
                 self._outbox.send(node_of(keeper), word)
             case _:
                 assert_never(owed)

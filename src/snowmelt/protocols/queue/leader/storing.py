@@ -314,7 +314,8 @@ class Storing(LeaderPart):
                 self.viewed()
         over = [key for key in word.keys if self._is_over(key, word)]
         if over:
-            self._log.owe(EraseBodies(word.keeper, tuple(over)))
+            number = word.number if word.leaves else 0
+            self._log.owe(EraseBodies(word.keeper, tuple(over), number))
 
     def _is_over(self, key: Key, word: Spare) -> bool:
         place, term, _ = parsed(key)

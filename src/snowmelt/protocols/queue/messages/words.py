@@ -253,6 +253,8 @@ class Spare(OfTerm, frozen=True, tag="queue.spare", array_like=True):
     keys: Annotated[tuple[Key, ...], MANY]
     leaves: bool = False
     """Whether others are to have all of them, since this node is to leave."""
+    number: Whole = 0
+    """Of what it said so far (`body_store.py`, rule 5)."""
 
 
 class Spared(OfTerm, frozen=True, tag="queue.spared", array_like=True):
@@ -261,6 +263,8 @@ class Spared(OfTerm, frozen=True, tag="queue.spared", array_like=True):
     keys: Annotated[tuple[Key, ...], MANY]
     linger: Length = Duration(0)
     """Above 0: who is told so again after more than that may believe it."""
+    number: Whole = 0
+    """Where others have them, that of the question; 0 where nobody needs them."""
 
 
 # --- what the others say --------------------------------------------------------------------------
@@ -433,6 +437,7 @@ class EraseBodies(msgspec.Struct, frozen=True, gc=False):
 
     keeper: str
     keys: tuple[Key, ...]
+    number: int = 0
 
 
 class Say(msgspec.Struct):

@@ -255,6 +255,22 @@ def test_of_many_names_those_that_nobody_uses_are_observed_ever_less_often() -> 
     assert many < few / 3
 
 
+def test_names_to_which_nothing_happens_are_hardly_looked_at() -> None:
+    """Each was looked at twice on each beat: of thousands that took a third of a small node."""
+
+    def looked(count: int) -> int:
+        bench, lines = used(count), 0
+        bench.pass_time(seconds(10))
+        end = later(bench.now, seconds(5))
+        while bench.now < end:
+            lines += fire(bench)
+        return lines
+
+    beats, nodes = 10, 2
+    of_each = (looked(440) - looked(110)) / 330 / beats / nodes
+    assert of_each < 4
+
+
 def test_of_many_names_one_that_is_used_is_observed_as_soon_as_of_few() -> None:
     bench = used(200)
     bench.pass_time(seconds(20))

@@ -20,7 +20,8 @@ The order (`arrows.py`, `places.py`):
 4. *Awake.* An edge is watched (arrow, rules 6 to 9) for a minute after anything happened to the
    name at either end, and after every new view. A child that nobody observes says so to its parent,
    who may never have heard of the name. At a node with many names, those to which nothing happens
-   are observed half as often each time, down to an eighth: else a minute of thousands fills it.
+   are observed a quarter as often each time: else a minute of thousands fills it. And on a beat it
+   looks only at names for which something is due.
 5. *Places.* A want asks for a place. Whose find got lost or was ignored hears nothing; it asks for
    another place, and keeps the first: whichever has its turn first will do, and the others pass. It
    waits twice as long before each further one.

@@ -47,6 +47,8 @@ class Names:
         self.shares = SharesHeld[str]()
         self._brought: dict[str, str] = {}
         """Who brought each of them into use here, by asking for it: of those that clients did."""
+        self.stirred: set[str] = set()
+        """Those that were busy after what happened to them last."""
         self._drowsy: deque[str] = deque()
         """Names that are looked at next."""
         self._looked = Instant(0)
@@ -57,6 +59,16 @@ class Names:
 
     def __iter__(self) -> Iterator[LocalBaton]:
         return iter(list(self._used.values()))
+
+    def stir(self, baton: LocalBaton) -> None:
+        """Something happened to it: if it is busy now, the next beat looks at it."""
+        if baton.busy:
+            self.stirred.add(baton.name)
+
+    def take_stirred(self) -> list[LocalBaton]:
+        """Those that the beat is to look at, in the order in which they came into use."""
+        stirred, self.stirred = self.stirred, set()
+        return [baton for name, baton in self._used.items() if name in stirred]
 
     def get(self, name: str) -> LocalBaton | None:
         return self._used.get(name)

@@ -124,8 +124,10 @@ class BatonNode:
 
     def check(self) -> None:
         self._ways.check()
+        due = self._names.stirred.union(self._round[1])
         for baton in self._names:
             name, token = baton.name, baton.relay.token
+            assert name in due or not baton.busy, f"{name} is busy, and not looked at"
             if token is None:
                 continue
             assert token.fence == baton.relay.fence, f"{name}: {token.fence} is not the largest"
@@ -207,7 +209,9 @@ class BatonNode:
         if not went.followed:
             return went.effects
         baton = self._names.use(name, now)
-        return baton.relay.carry(went, now) + baton.settle(now)
+        effects = baton.relay.carry(went, now) + baton.settle(now)
+        self._names.stir(baton)
+        return effects
 
     # --- from clients -----------------------------------------------------------------------------
 
@@ -343,6 +347,7 @@ class BatonNode:
             if token is not None and token.moving and token.place.node in gone:
                 effects += baton.lose(EndReason.VOID)  # it may have come there before the end
             effects += baton.relay.prune(gone)
+            self._names.stir(baton)
         self._ways.wake_all(now)
         nodes = [one.id for one in view.members]
         if self._here.me not in nodes:
@@ -385,9 +390,9 @@ class BatonNode:
         arrows, batons = self._round
         if not (arrows or batons):
             self._next_round = later(now, settings.beat)
-            arrows.extend(self._ways.names())
+            arrows.extend(self._ways.due(now))
             self._places = SharesHeld()
-            for baton in self._names:
+            for baton in self._names.take_stirred():
                 batons.append(baton.name)
                 self._places.add(self._names.maker(baton.name), len(baton.relay.turns))
         effects: Effects = []
@@ -405,6 +410,7 @@ class BatonNode:
             effects += self._registrar.flush(now)
             effects += [Send(root, quiet) for quiet in self._names.drowsy(now)]
         else:
+            self._names.stirred.update(batons)
             arrows.clear()
             batons.clear()
         soon = later(now, Duration(settings.beat // PARTS))
@@ -442,7 +448,10 @@ class BatonNode:
         """Sees to it that what is due at these names will be done. O(names log due)."""
         for name in names:
             baton = self._names.get(name)
-            due = None if baton is None else baton.due
+            if baton is None:
+                continue
+            self._names.stir(baton)
+            due = baton.due
             if due is not None and due < self._reminded.get(name, NEVER):
                 self._reminded[name] = due
                 heappush(self._due, (due, name))

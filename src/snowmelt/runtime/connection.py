@@ -187,8 +187,9 @@ class LoopConnection(asyncio.Protocol):
                     else:
                         owner.deliver(self.peer, event)
                 count += 1
-                over = count == SLICE_FRAMES or self.owes > OWES_MOST or perf_counter() > until
-                if over and machine.frames:
+                if machine.frames and (
+                    count == SLICE_FRAMES or self.owes > OWES_MOST or perf_counter() > until
+                ):
                     break
         except SnowmeltError as error:
             self._fail(error)
